@@ -1,0 +1,5 @@
+//! What is known of code without a model. Pure.
+
+pub mod language;
+pub mod outline;
+pub mod rules;

@@ -1,0 +1,49 @@
+//! The parts every job uses.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::clock::SharedClock;
+use crate::db::Db;
+use crate::github::client::GitHubApp;
+use crate::memory::store::ChatHistory;
+use crate::review::change::Engine;
+
+/// The App on GitHub, once one is configured. Set-up may fill it while the server runs.
+#[derive(Clone, Default)]
+pub struct GitHubHandle {
+    app: Arc<RwLock<Option<GitHubApp>>>,
+}
+
+impl GitHubHandle {
+    /// A handle with or without an App.
+    pub fn new(app: Option<GitHubApp>) -> Self {
+        Self { app: Arc::new(RwLock::new(app)) }
+    }
+
+    /// The App, if one is configured.
+    pub fn get(&self) -> Option<GitHubApp> {
+        self.app.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts another App in place.
+    pub fn set(&self, app: GitHubApp) {
+        *self.app.write().unwrap_or_else(PoisonError::into_inner) = Some(app);
+    }
+}
+
+/// What jobs work with. Cheap to clone.
+#[derive(Clone)]
+pub struct App {
+    /// The database.
+    pub db: Db,
+    /// Time.
+    pub clock: SharedClock,
+    /// GitHub.
+    pub github: GitHubHandle,
+    /// The reviewer.
+    pub engine: Engine,
+    /// Conversations.
+    pub history: ChatHistory,
+    /// Where people reach the dashboard, if configured.
+    pub public_url: Option<url::Url>,
+}

@@ -1,0 +1,26 @@
+//! The only place that asks what time it is.
+//!
+//! Everything that waits compares a stored time with [`Clock::now`], so that tests hold time as a value.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+/// Tells the time. Shared by everything that stamps rows or decides whether something is due.
+pub trait Clock: Send + Sync {
+    /// The current instant.
+    fn now(&self) -> Timestamp;
+}
+
+/// A clock that many parts hold.
+pub type SharedClock = Arc<dyn Clock>;
+
+/// The machine's own clock.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}

@@ -1,0 +1,3 @@
+//! Answering people: commands and threads.
+
+pub mod command;

@@ -1,0 +1,75 @@
+//! A durable queue. Generic over the job: it knows keys, leases and times, not what a job does.
+//!
+//! - Jobs of one key never overlap. A newer job of the same kind and key replaces a queued older one, and asks a running
+//!   one to stop at its next checkpoint.
+//! - A claim is a lease, extended while the job runs and fenced by attempt number: a worker that lost its lease cannot
+//!   finish the job.
+//! - A retry is a row with a later `run_at`; after the last attempt the row becomes a dead letter that a person sees.
+
+pub mod store;
+pub mod worker;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+/// A job to be put into the queue.
+#[derive(Debug, Clone)]
+pub struct NewJob<J> {
+    /// Names the sort of work, for supersession and metrics.
+    pub kind: &'static str,
+    /// Jobs of one key never run at the same time.
+    pub key: String,
+    /// Not before this instant.
+    pub run_at: Timestamp,
+    /// Whether it replaces a queued job of the same kind and key and interrupts a running one.
+    pub supersedes: bool,
+    /// What to do.
+    pub job: J,
+}
+
+/// The right to work on a job for a while.
+#[derive(Debug, Clone)]
+pub struct Lease<J> {
+    /// The row.
+    pub id: String,
+    /// The sort of work.
+    pub kind: String,
+    /// The key.
+    pub key: String,
+    /// 1 for the first try. Fences this lease against later ones.
+    pub attempt: u32,
+    /// Who holds it.
+    pub worker: String,
+    /// When the job was enqueued.
+    pub enqueued_at: Timestamp,
+    /// What to do.
+    pub job: J,
+}
+
+/// Times and counts of a queue.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How long a claim lasts without being extended.
+    pub lease: Duration,
+    /// Tries before a job becomes a dead letter.
+    pub max_attempts: u32,
+    /// Jobs run at the same time by one process.
+    pub workers: usize,
+    /// How long a stopping process waits for jobs to reach their next checkpoint.
+    pub grace: Duration,
+    /// How often an idle worker looks for due work when nothing woke it.
+    pub poll: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(60),
+            max_attempts: 8,
+            workers: 4,
+            grace: Duration::from_secs(25),
+            poll: Duration::from_secs(1),
+        }
+    }
+}
