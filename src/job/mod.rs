@@ -1,8 +1,10 @@
 //! The jobs: what each webhook leads to. A job reads GitHub afresh and stops if the head has moved on.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::github::Repository;
+use crate::queue::NewJob;
 
 /// A pull request, as jobs name it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -13,6 +15,13 @@ pub struct PullRef {
     pub repository: Repository,
     /// The number.
     pub number: u64,
+}
+
+impl PullRef {
+    /// The queue key under which everything that writes reviews of this pull request is kept apart.
+    pub fn key(&self) -> String {
+        format!("pull:{}:{}", self.repository.id, self.number)
+    }
 }
 
 /// Why a pull request is reviewed.
@@ -84,4 +93,43 @@ pub enum Job {
         /// Ids of the repositories; all of the installation when empty.
         repositories: Vec<u64>,
     },
+}
+
+impl Job {
+    /// The sort of work, for the queue and for metrics. A review that a person asked for is a sort of its own, so that
+    /// a push cannot replace it with a smaller one.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::ReviewPullRequest { trigger: Trigger::Asked, .. } => "review_asked",
+            Self::ReviewPullRequest { .. } => "review_pull_request",
+            Self::ReplyToComment { .. } => "reply_to_comment",
+            Self::RunCommand { .. } => "run_command",
+            Self::ClosePullRequest { .. } => "close_pull_request",
+            Self::ReportMergeGroup { .. } => "report_merge_group",
+            Self::RerunCheck { .. } => "rerun_check",
+            Self::ForgetRepositories { .. } => "forget_repositories",
+        }
+    }
+
+    /// What must not be worked on twice at the same time: the pull request for reviews, the comment for answers.
+    pub fn key(&self) -> String {
+        match self {
+            Self::ReviewPullRequest { pull, .. } | Self::ClosePullRequest { pull } => pull.key(),
+            Self::ReplyToComment { pull, comment } => format!("line-comment:{}:{comment}", pull.repository.id),
+            Self::RunCommand { pull, comment } => format!("timeline-comment:{}:{comment}", pull.repository.id),
+            Self::ReportMergeGroup { repository, head_sha, .. } => format!("merge-group:{}:{head_sha}", repository.id),
+            Self::RerunCheck { repository, head_sha, .. } => format!("commit:{}:{head_sha}", repository.id),
+            Self::ForgetRepositories { installation, repositories } => {
+                let ids: Vec<String> = repositories.iter().map(u64::to_string).collect();
+                format!("installation:{installation}:{}", ids.join(","))
+            }
+        }
+    }
+
+    /// The job as the queue takes it, not before `run_at`. Reviews and edited commands replace older ones of their key;
+    /// for the rest, the same key means the same work.
+    pub fn due(self, run_at: Timestamp) -> NewJob<Self> {
+        let supersedes = matches!(self, Self::ReviewPullRequest { .. } | Self::RunCommand { .. });
+        NewJob { kind: self.kind(), key: self.key(), run_at, supersedes, job: self }
+    }
 }
