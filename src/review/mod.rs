@@ -8,3 +8,4 @@ pub mod suggestion;
 pub mod policy;
 pub mod file_review;
 pub mod change;
+pub mod markdown;
