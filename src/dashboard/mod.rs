@@ -1,1 +1,3 @@
-//! To be written.
+//! The pages people see in a browser: what state the server is in, and set-up.
+
+pub mod credentials;
