@@ -1,7 +1,26 @@
 //! One database under everything: SQLite for one instance, PostgreSQL for many. Knows no domain type.
 //!
 //! The schema keeps to what both speak through [`sqlx::Any`]: TEXT, BIGINT, DOUBLE PRECISION and bytes; times are epoch
-//! milliseconds, truth is 0 or 1, JSON is text.
+//! milliseconds, truth is 0 or 1, JSON is text. An aggregate is cast (`CAST(count(*) AS BIGINT)`), because PostgreSQL
+//! widens some of them to NUMERIC, which `Any` cannot read.
+//!
+//! # One writer, and no deadlock with oneself
+//!
+//! SQLite runs in WAL mode: many readers beside one writer. [`Db::begin`] takes the write lock at once
+//! (`BEGIN IMMEDIATE`), so a transaction never fails half-way for a lock. Everybody else who writes waits for it, up to
+//! [`BUSY_TIMEOUT`]. From that follows the one rule: **while a transaction is open, write through it**, never through
+//! [`Db::pool`]; such a write would wait for the transaction that waits for it. Reads through the pool do not wait, but
+//! they see the state before the transaction. And keep transactions short: no network call within one.
+
+mod open;
+mod schema;
+
+use std::time::Duration;
+
+use crate::retry::Retry;
+
+/// How long a SQLite statement waits for another writer before it fails.
+pub const BUSY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Which database is behind a [`Db`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,16 +63,50 @@ pub enum DbError {
     },
 }
 
-impl Db {
-    /// Opens the database at `url` (`sqlite:PATH` or `postgres://…`) and brings its schema up to date.
-    ///
-    /// # Errors
-    /// [`DbError::BadUrl`] for another scheme, [`DbError::Unavailable`] when it cannot be opened.
-    pub async fn connect(url: &str) -> Result<Self, DbError> {
-        todo!("{url}")
+impl DbError {
+    /// Whether the same statement may succeed later.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::BadUrl(_) | Self::Corrupt { .. } => Retry::Never,
+            Self::Unavailable(_) | Self::Query(_) => Retry::Backoff,
+        }
     }
 
-    /// The pool, for single statements.
+    /// Whether a unique index refused a row: somebody else was first.
+    pub fn is_unique_violation(&self) -> bool {
+        matches!(self, Self::Query(sqlx::Error::Database(error)) if error.is_unique_violation())
+    }
+
+    /// Whether the transaction lost against another one and may be done again at once: PostgreSQL's deadlock (40P01)
+    /// and serialization failure (40001).
+    pub fn is_conflict(&self) -> bool {
+        let Self::Query(sqlx::Error::Database(error)) = self else { return false };
+        matches!(error.code().as_deref(), Some("40P01" | "40001"))
+    }
+}
+
+impl Db {
+    /// Opens the database at `url` (`sqlite:PATH` or `postgres://…`) and brings its schema up to date. For SQLite, missing
+    /// directories are made (mode 0700) and a new file is readable by its owner alone (0600). Several instances may
+    /// open one PostgreSQL database at the same time.
+    ///
+    /// # Errors
+    /// [`DbError::BadUrl`] for another scheme, [`DbError::Unavailable`] when it cannot be opened, or when a newer
+    /// secondlook has changed its schema.
+    pub async fn connect(url: &str) -> Result<Self, DbError> {
+        let target = open::Target::parse(url)?;
+        let pool = target.open().await?;
+        let db = Self { pool, backend: target.backend() };
+        match schema::migrate(&db).await {
+            Ok(()) => Ok(db),
+            Err(error) => {
+                db.close().await;
+                Err(target.explain(error))
+            }
+        }
+    }
+
+    /// The pool, for single statements. See the module's rule about open transactions.
     pub fn pool(&self) -> &sqlx::AnyPool {
         &self.pool
     }
@@ -68,7 +121,10 @@ impl Db {
     /// # Errors
     /// When no connection is to be had.
     pub async fn begin(&self) -> Result<Tx<'static>, DbError> {
-        todo!()
+        Ok(match self.backend {
+            Backend::Sqlite => self.pool.begin_with("BEGIN IMMEDIATE").await?,
+            Backend::Postgres => self.pool.begin().await?,
+        })
     }
 
     /// Checks that a statement runs.
@@ -76,6 +132,12 @@ impl Db {
     /// # Errors
     /// When it does not.
     pub async fn ping(&self) -> Result<(), DbError> {
-        todo!()
+        sqlx::query("SELECT 1").execute(&self.pool).await?;
+        Ok(())
+    }
+
+    /// Closes all connections; SQLite then folds its write-ahead log into the file.
+    pub async fn close(&self) {
+        self.pool.close().await;
     }
 }

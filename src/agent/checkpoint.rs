@@ -1,5 +1,7 @@
 //! Where a run is saved after every node.
 
+use sqlx::Row;
+
 use crate::clock::SharedClock;
 use crate::db::{Db, DbError};
 
@@ -31,8 +33,20 @@ impl Checkpoints {
     /// # Errors
     /// When the statement fails.
     pub async fn save(&self, run_id: &str, checkpoint: &Checkpoint) -> Result<(), DbError> {
-        let _ = (&self.store, run_id, checkpoint);
-        todo!()
+        let Some((db, clock)) = &self.store else { return Ok(()) };
+        sqlx::query(
+            "INSERT INTO checkpoints (run_id, graph, next, state, updated_at) VALUES ($1, $2, $3, $4, $5)
+             ON CONFLICT (run_id) DO UPDATE SET graph = excluded.graph, next = excluded.next, state = excluded.state,
+               updated_at = excluded.updated_at",
+        )
+        .bind(run_id)
+        .bind(&checkpoint.graph)
+        .bind(checkpoint.next.as_deref())
+        .bind(&checkpoint.state)
+        .bind(clock.now().as_millisecond())
+        .execute(db.pool())
+        .await?;
+        Ok(())
     }
 
     /// The saved run, if any.
@@ -40,7 +54,13 @@ impl Checkpoints {
     /// # Errors
     /// When the statement fails.
     pub async fn load(&self, run_id: &str) -> Result<Option<Checkpoint>, DbError> {
-        todo!("{run_id}")
+        let Some((db, _)) = &self.store else { return Ok(None) };
+        let row = sqlx::query("SELECT graph, next, state FROM checkpoints WHERE run_id = $1")
+            .bind(run_id)
+            .fetch_optional(db.pool())
+            .await?;
+        let Some(row) = row else { return Ok(None) };
+        Ok(Some(Checkpoint { graph: row.try_get(0)?, next: row.try_get(1)?, state: row.try_get(2)? }))
     }
 
     /// Forgets the runs whose id begins with `prefix`.
@@ -48,6 +68,11 @@ impl Checkpoints {
     /// # Errors
     /// When the statement fails.
     pub async fn forget(&self, prefix: &str) -> Result<(), DbError> {
-        todo!("{prefix}")
+        let Some((db, _)) = &self.store else { return Ok(()) };
+        sqlx::query("DELETE FROM checkpoints WHERE substr(run_id, 1, length($1)) = $1")
+            .bind(prefix)
+            .execute(db.pool())
+            .await?;
+        Ok(())
     }
 }

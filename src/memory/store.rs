@@ -1,8 +1,13 @@
 //! ChatHistory's SQL.
 
+use sqlx::Row;
+
 use crate::chat::ChatMessage;
 use crate::clock::SharedClock;
 use crate::db::{Db, DbError};
+
+/// How often an append tries to get positions of its own beside another append to the same conversation.
+const TRIES: u32 = 10;
 
 /// The whole record of every conversation.
 #[derive(Clone)]
@@ -22,8 +27,19 @@ impl ChatHistory {
     /// # Errors
     /// When the statement fails.
     pub async fn append(&self, conversation: &str, dedupe: &str, messages: &[ChatMessage]) -> Result<(), DbError> {
-        let _ = (&self.db, &self.clock, conversation, dedupe, messages);
-        todo!()
+        let texts: Vec<String> = messages
+            .iter()
+            .map(serde_json::to_string)
+            .collect::<Result<_, _>>()
+            .map_err(|error| DbError::Corrupt { what: "message", reason: error.to_string() })?;
+        let mut tries = 0;
+        loop {
+            match self.insert(conversation, dedupe, &texts).await {
+                // Another append took the positions: look again, also whether it was this very one.
+                Err(error) if error.is_unique_violation() && tries < TRIES => tries += 1,
+                done => return done,
+            }
+        }
     }
 
     /// Everything said in a conversation, oldest first.
@@ -31,6 +47,46 @@ impl ChatHistory {
     /// # Errors
     /// When the statement fails.
     pub async fn load(&self, conversation: &str) -> Result<Vec<ChatMessage>, DbError> {
-        todo!("{conversation}")
+        let rows = sqlx::query("SELECT message FROM messages WHERE conversation = $1 ORDER BY position")
+            .bind(conversation)
+            .fetch_all(self.db.pool())
+            .await?;
+        rows.iter()
+            .map(|row| {
+                serde_json::from_str(row.try_get(0)?)
+                    .map_err(|error| DbError::Corrupt { what: "message", reason: error.to_string() })
+            })
+            .collect()
+    }
+
+    async fn insert(&self, conversation: &str, cause: &str, texts: &[String]) -> Result<(), DbError> {
+        let mut tx = self.db.begin().await?;
+        let row = sqlx::query(
+            "SELECT CAST(COALESCE(max(position), 0) AS BIGINT),
+                    CAST(COALESCE(sum(CASE WHEN cause = $2 THEN 1 ELSE 0 END), 0) AS BIGINT)
+             FROM messages WHERE conversation = $1",
+        )
+        .bind(conversation)
+        .bind(cause)
+        .fetch_one(&mut *tx)
+        .await?;
+        let (last, known): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+        if known > 0 {
+            return Ok(());
+        }
+        for (text, position) in texts.iter().zip(last + 1..) {
+            sqlx::query(
+                "INSERT INTO messages (conversation, position, cause, message, created_at) VALUES ($1, $2, $3, $4, $5)",
+            )
+            .bind(conversation)
+            .bind(position)
+            .bind(cause)
+            .bind(text)
+            .bind(self.clock.now().as_millisecond())
+            .execute(&mut *tx)
+            .await?;
+        }
+        tx.commit().await?;
+        Ok(())
     }
 }

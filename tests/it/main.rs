@@ -1,2 +1,7 @@
-//! x
-fn main() {}
+//! The integration tests: one binary, one file per topic.
+
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test may panic, and says aloud what it skipped")]
+
+mod harness;
+
+mod database;

@@ -36,10 +36,14 @@ CREATE TABLE jobs (
     enqueued_at BIGINT NOT NULL,
     lease_until BIGINT,
     worker TEXT,
+    supersedes BIGINT NOT NULL,
+    -- 1: a newer job wants its place; 2: cancelled, never to be put back.
     interrupted BIGINT NOT NULL DEFAULT 0,
     reason TEXT
 );
-CREATE UNIQUE INDEX jobs_queued ON jobs (kind, key) WHERE state = 'queued';
+-- Of jobs that supersede each other, one waits; others wait side by side.
+CREATE UNIQUE INDEX jobs_queued ON jobs (kind, key) WHERE state = 'queued' AND supersedes = 1;
+-- Jobs of one key never run at the same time.
 CREATE UNIQUE INDEX jobs_running ON jobs (key) WHERE state = 'running';
 CREATE INDEX jobs_due ON jobs (state, run_at);
 
