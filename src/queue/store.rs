@@ -1,23 +1,91 @@
 //! The queue's SQL.
+//!
+//! A row is `queued`, `running` or `dead`. Two partial unique indexes carry the promises: one waiting job per kind and key
+//! among those that supersede each other, and one running job per key. Every statement that ends or extends a lease names
+//! the row, its holder and its attempt, so a worker that lost its lease writes nothing.
+//!
+//! # Races that are known, and why they are harmless
+//!
+//! - Two PostgreSQL workers may pick two jobs of one key at the same moment; the index refuses one, which looks again.
+//! - A push may arrive while the older job is just being claimed, so that there is nothing to interrupt yet. Therefore an
+//!   extension looks for a newer waiting job itself instead of trusting the flag alone.
+//! - Whoever touches a running row and a queued row of its key takes the running one first, so that PostgreSQL never
+//!   finds a deadlock.
+
+mod overview;
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
+use sqlx::any::{AnyArguments, AnyRow};
+use sqlx::query::Query;
+use sqlx::{Any, Row};
+use tokio::sync::watch;
 
 use super::{Lease, NewJob, Settings};
 use crate::clock::SharedClock;
-use crate::db::{Db, DbError, Tx};
+use crate::db::{Backend, Db, DbError, Tx};
+use crate::ids::new_id;
+
+/// A claim that lost against others this often leaves the rest for the next look.
+const CLAIM_TRIES: u32 = 8;
+
+/// Bytes kept of a reason.
+const REASON_BYTES: usize = 2_000;
+
+/// The claim up to where PostgreSQL's row lock stands.
+macro_rules! claim_start {
+    () => {
+        "UPDATE jobs SET state = 'running', worker = $1, lease_until = $2, attempt = attempt + 1, interrupted = 0
+         WHERE id = (
+           SELECT waiting.id FROM jobs waiting
+           WHERE waiting.state = 'queued' AND waiting.run_at <= $3 AND NOT EXISTS (
+             SELECT 1 FROM jobs busy WHERE busy.key = waiting.key AND busy.state = 'running')
+           ORDER BY waiting.run_at, waiting.enqueued_at, waiting.id LIMIT 1"
+    };
+}
+
+/// The rest of it.
+macro_rules! claim_end {
+    () => {
+        ") RETURNING id, kind, key, attempt, worker, enqueued_at, payload"
+    };
+}
+
+/// Only the row of one lease, and only while it holds.
+macro_rules! fence {
+    () => {
+        " WHERE id = $1 AND worker = $2 AND attempt = $3 AND state = 'running'"
+    };
+}
+
+/// Whether a newer job waits in the place of a row.
+macro_rules! replaced {
+    () => {
+        "(supersedes = 1 AND EXISTS (SELECT 1 FROM jobs newer WHERE newer.kind = jobs.kind AND newer.key = jobs.key
+           AND newer.state = 'queued' AND newer.supersedes = 1))"
+    };
+}
 
 /// A queue of jobs `J` in the database. Cheap to clone.
 pub struct Queue<J> {
     db: Db,
     clock: SharedClock,
     settings: Settings,
+    changed: Arc<watch::Sender<()>>,
     job: std::marker::PhantomData<fn() -> J>,
 }
 
 impl<J> Clone for Queue<J> {
     fn clone(&self) -> Self {
-        Self { db: self.db.clone(), clock: self.clock.clone(), settings: self.settings.clone(), job: self.job }
+        Self {
+            db: self.db.clone(),
+            clock: self.clock.clone(),
+            settings: self.settings.clone(),
+            changed: self.changed.clone(),
+            job: self.job,
+        }
     }
 }
 
@@ -73,10 +141,10 @@ pub struct DeadLetter {
     pub reason: String,
 }
 
-impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
+impl<J> Queue<J> {
     /// A queue over `db`.
     pub fn new(db: Db, clock: SharedClock, settings: Settings) -> Self {
-        Self { db, clock, settings, job: std::marker::PhantomData }
+        Self { db, clock, settings, changed: Arc::new(watch::Sender::new(())), job: std::marker::PhantomData }
     }
 
     /// Its times and counts.
@@ -84,79 +152,291 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
         &self.settings
     }
 
-    /// Puts a job in within the caller's transaction, so that it exists exactly when what caused it does.
+    /// The clock that decides what is due.
+    pub fn clock(&self) -> &SharedClock {
+        &self.clock
+    }
+
+    /// Tells the workers of this process that something was enqueued or cancelled. To be called after the commit; without
+    /// it they find out at their next look.
+    pub fn announce(&self) {
+        self.changed.send_replace(());
+    }
+
+    /// Sees every later [`Queue::announce`].
+    pub(super) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    fn now(&self) -> i64 {
+        self.clock.now().as_millisecond()
+    }
+
+    fn lease_end(&self) -> i64 {
+        self.now().saturating_add(i64::try_from(self.settings.lease.as_millis()).unwrap_or(i64::MAX))
+    }
+}
+
+impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
+    /// Puts a job in within the caller's transaction, so that it exists exactly when what caused it does. A job that
+    /// supersedes takes the row of a waiting one of its kind and key and keeps that one's turn, so that a stream of
+    /// pushes cannot put a review off for ever. Returns the row's id.
     ///
     /// # Errors
     /// When the statement fails; the caller's transaction is then to be dropped.
     pub async fn enqueue(&self, tx: &mut Tx<'_>, job: &NewJob<J>) -> Result<String, DbError> {
-        let _ = (tx, job);
-        todo!()
+        let payload = serde_json::to_string(&job.job)
+            .map_err(|error| DbError::Corrupt { what: "job", reason: error.to_string() })?;
+        if job.supersedes {
+            sqlx::query(
+                "UPDATE jobs SET interrupted = 1
+                 WHERE kind = $1 AND key = $2 AND state = 'running' AND supersedes = 1 AND interrupted = 0",
+            )
+            .bind(job.kind)
+            .bind(&job.key)
+            .execute(&mut **tx)
+            .await?;
+        }
+        let row = sqlx::query(
+            "INSERT INTO jobs (id, kind, key, state, payload, run_at, enqueued_at, supersedes)
+             VALUES ($1, $2, $3, 'queued', $4, $5, $6, $7)
+             ON CONFLICT (kind, key) WHERE state = 'queued' AND supersedes = 1 DO UPDATE SET
+               payload = excluded.payload,
+               run_at = CASE WHEN jobs.attempt = 0 AND jobs.run_at < excluded.run_at
+                             THEN jobs.run_at ELSE excluded.run_at END,
+               enqueued_at = excluded.enqueued_at, attempt = 0, reason = NULL
+             RETURNING id",
+        )
+        .bind(new_id())
+        .bind(job.kind)
+        .bind(&job.key)
+        .bind(payload)
+        .bind(job.run_at.as_millisecond())
+        .bind(self.now())
+        .bind(i64::from(job.supersedes))
+        .fetch_one(&mut **tx)
+        .await?;
+        Ok(row.try_get(0)?)
     }
 
-    /// Asks running jobs of this key to stop at their next checkpoint and removes queued ones.
+    /// Removes waiting jobs of this key, and asks running ones to stop at their next checkpoint; those are then dropped
+    /// and not put back.
     ///
     /// # Errors
     /// When the statement fails.
     pub async fn cancel(&self, tx: &mut Tx<'_>, key: &str) -> Result<(), DbError> {
-        let _ = (tx, key);
-        todo!()
+        // The flag first, on both states: a row that a worker is claiming right now is running when this gets at it.
+        sqlx::query("UPDATE jobs SET interrupted = 2 WHERE key = $1 AND state IN ('queued', 'running')")
+            .bind(key)
+            .execute(&mut **tx)
+            .await?;
+        sqlx::query("DELETE FROM jobs WHERE key = $1 AND state = 'queued'").bind(key).execute(&mut **tx).await?;
+        Ok(())
     }
 
-    /// Takes the next due job whose key is not running, or one whose lease ran out.
+    /// Takes the next due job whose key is not running, or one whose lease ran out. The holder's name in the lease is
+    /// `worker` and an id of this claim, so that even the same worker is fenced from its own earlier claims.
     ///
     /// # Errors
     /// When the statement fails.
     pub async fn claim(&self, worker: &str) -> Result<Option<Lease<J>>, DbError> {
-        todo!("{worker}")
+        self.settle_expired().await?;
+        // SQLite has one writer; on PostgreSQL, rows that others are about to take are passed over without waiting.
+        let sql = match self.db.backend() {
+            Backend::Sqlite => concat!(claim_start!(), claim_end!()),
+            Backend::Postgres => concat!(claim_start!(), " FOR UPDATE OF waiting SKIP LOCKED", claim_end!()),
+        };
+        let mut tries = 0;
+        while tries < CLAIM_TRIES {
+            let row = sqlx::query(sql)
+                .bind(format!("{worker}/{}", new_id()))
+                .bind(self.lease_end())
+                .bind(self.now())
+                .fetch_optional(self.db.pool())
+                .await
+                .map_err(DbError::from);
+            match row {
+                Ok(None) => return Ok(None),
+                Ok(Some(row)) => match read_lease(&row) {
+                    Ok(lease) => return Ok(Some(lease)),
+                    // Written by another version, or damaged: it can never run, and must not stop the others.
+                    Err(DbError::Corrupt { what, reason }) => {
+                        let id: String = row.try_get("id")?;
+                        tracing::error!(job.id = %id, "A job's {what} cannot be read; it is put aside as a dead letter");
+                        self.bury(&id, &format!("its {what} cannot be read: {reason}")).await?;
+                    }
+                    Err(error) => return Err(error),
+                },
+                Err(error) if error.is_unique_violation() => tries += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
     }
 
     /// Extends a lease and learns whether to go on. Writes nothing when the lease is lost.
     ///
     /// # Errors
     /// When the statement fails.
-    pub async fn extend(&self, lease: &Lease<J>) -> Result<Hold, DbError> {
-        let _ = lease;
-        todo!()
+    pub async fn extend<T>(&self, lease: &Lease<T>) -> Result<Hold, DbError> {
+        let extend = concat!(
+            "UPDATE jobs SET lease_until = $4, interrupted = CASE WHEN interrupted = 0 AND ",
+            replaced!(),
+            " THEN 1 ELSE interrupted END",
+            fence!(),
+            " RETURNING interrupted"
+        );
+        let row = fenced(extend, lease).bind(self.lease_end()).fetch_optional(self.db.pool()).await?;
+        let Some(row) = row else { return Ok(Hold::Lost) };
+        Ok(if row.try_get::<i64, _>(0)? == 0 { Hold::Held } else { Hold::Interrupted })
     }
 
-    /// Ends a lease. Returns false, and changes nothing, when it was lost before.
+    /// Ends a lease. Returns false, and changes nothing, when it was lost before. A job that goes back to the queue
+    /// vanishes instead when it was cancelled, or when a newer one waits in its place. The last attempt's
+    /// [`Outcome::RetryAt`] makes a dead letter.
     ///
     /// # Errors
     /// When the statement fails.
     pub async fn finish(&self, lease: &Lease<J>, outcome: &Outcome) -> Result<bool, DbError> {
-        let _ = (lease, outcome);
-        todo!()
+        match outcome {
+            Outcome::Finished => {
+                let done = fenced(concat!("DELETE FROM jobs", fence!()), lease).execute(self.db.pool()).await?;
+                Ok(done.rows_affected() > 0)
+            }
+            Outcome::Failed(reason) => self.fail(lease, reason).await,
+            Outcome::RetryAt(_, reason) if lease.attempt >= self.settings.max_attempts => {
+                self.fail(lease, reason).await
+            }
+            Outcome::RetryAt(at, reason) => self.put_back(lease, Some(*at), reason).await,
+            Outcome::Released => self.put_back(lease, None, "released").await,
+        }
     }
 
-    /// When the next queued job is due, if any waits.
-    ///
-    /// # Errors
-    /// When the statement fails.
-    pub async fn next_due(&self) -> Result<Option<Timestamp>, DbError> {
-        todo!()
+    /// Takes leases that ran out away from their holders: they count as an attempt, and the job waits again, unless it was
+    /// the last one, it was cancelled, or a newer one waits.
+    async fn settle_expired(&self) -> Result<(), DbError> {
+        let now = self.now();
+        let expired = sqlx::query("SELECT id FROM jobs WHERE state = 'running' AND lease_until <= $1 LIMIT 1")
+            .bind(now)
+            .fetch_optional(self.db.pool())
+            .await?;
+        if expired.is_none() {
+            return Ok(());
+        }
+        sqlx::query(concat!(
+            "DELETE FROM jobs WHERE state = 'running' AND lease_until <= $1 AND (interrupted = 2 OR ",
+            replaced!(),
+            ")"
+        ))
+        .bind(now)
+        .execute(self.db.pool())
+        .await?;
+        sqlx::query(
+            "UPDATE jobs SET state = 'dead', worker = NULL, lease_until = NULL,
+               reason = 'its worker vanished, and this was the last attempt'
+             WHERE state = 'running' AND lease_until <= $1 AND attempt >= $2",
+        )
+        .bind(now)
+        .bind(i64::from(self.settings.max_attempts))
+        .execute(self.db.pool())
+        .await?;
+        let waiting = sqlx::query(
+            "UPDATE jobs SET state = 'queued', worker = NULL, lease_until = NULL, interrupted = 0,
+               reason = 'its worker vanished'
+             WHERE state = 'running' AND lease_until <= $1 AND interrupted <> 2",
+        )
+        .bind(now)
+        .execute(self.db.pool())
+        .await
+        .map_err(DbError::from);
+        match waiting {
+            // A newer job came in between; the next look drops the old one.
+            Err(error) if error.is_unique_violation() => Ok(()),
+            other => other.map(drop),
+        }
     }
 
-    /// Numbers for health and metrics.
-    ///
-    /// # Errors
-    /// When the statement fails.
-    pub async fn depth(&self) -> Result<Depth, DbError> {
-        todo!()
+    /// Back to the queue at `at` and counted, or in its old place and not counted.
+    async fn put_back(&self, lease: &Lease<J>, at: Option<Timestamp>, reason: &str) -> Result<bool, DbError> {
+        // A newer job or a cancellation may come in between the two statements: then the second changes nothing, and the
+        // first finds it the next time.
+        for _ in 0..3 {
+            let dropped = concat!("DELETE FROM jobs", fence!(), " AND (interrupted = 2 OR ", replaced!(), ")");
+            let dropped = fenced(dropped, lease).execute(self.db.pool()).await?;
+            if dropped.rows_affected() > 0 {
+                return Ok(true);
+            }
+            let back = concat!(
+                "UPDATE jobs SET state = 'queued', worker = NULL, lease_until = NULL, interrupted = 0,
+                   attempt = attempt - $4, run_at = CASE WHEN $4 = 1 THEN run_at ELSE $5 END, reason = $6",
+                fence!(),
+                " AND interrupted <> 2"
+            );
+            let back = fenced(back, lease)
+                .bind(i64::from(at.is_none()))
+                .bind(at.map_or(0, Timestamp::as_millisecond))
+                .bind(clip(reason))
+                .execute(self.db.pool())
+                .await
+                .map_err(DbError::from);
+            match back {
+                Ok(back) if back.rows_affected() > 0 => return Ok(true),
+                Err(error) if !error.is_unique_violation() => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(false)
     }
 
-    /// The dead letters, newest first.
-    ///
-    /// # Errors
-    /// When the statement fails.
-    pub async fn dead_letters(&self) -> Result<Vec<DeadLetter>, DbError> {
-        todo!()
+    async fn fail(&self, lease: &Lease<J>, reason: &str) -> Result<bool, DbError> {
+        let failed =
+            concat!("UPDATE jobs SET state = 'dead', worker = NULL, lease_until = NULL, reason = $4", fence!());
+        let failed = fenced(failed, lease).bind(clip(reason)).execute(self.db.pool()).await?;
+        Ok(failed.rows_affected() > 0)
     }
 
-    /// Puts a dead letter back to work with its attempts forgotten. False when there is no such one.
-    ///
-    /// # Errors
-    /// When the statement fails.
-    pub async fn requeue(&self, id: &str) -> Result<bool, DbError> {
-        todo!("{id}")
+    async fn bury(&self, id: &str, reason: &str) -> Result<(), DbError> {
+        sqlx::query("UPDATE jobs SET state = 'dead', worker = NULL, lease_until = NULL, reason = $2 WHERE id = $1")
+            .bind(id)
+            .bind(clip(reason))
+            .execute(self.db.pool())
+            .await?;
+        Ok(())
     }
+}
+
+/// A statement with [`fence`] in it and its three values bound.
+fn fenced<'q, J>(sql: &'static str, lease: &'q Lease<J>) -> Query<'q, Any, AnyArguments> {
+    sqlx::query(sql).bind(&lease.id).bind(&lease.worker).bind(i64::from(lease.attempt))
+}
+
+fn read_lease<J: DeserializeOwned>(row: &AnyRow) -> Result<Lease<J>, DbError> {
+    let payload: &str = row.try_get("payload")?;
+    Ok(Lease {
+        id: row.try_get("id")?,
+        kind: row.try_get("kind")?,
+        key: row.try_get("key")?,
+        attempt: attempts(row.try_get("attempt")?),
+        worker: row.try_get("worker")?,
+        enqueued_at: instant("time", row.try_get("enqueued_at")?)?,
+        job: serde_json::from_str(payload)
+            .map_err(|error| DbError::Corrupt { what: "payload", reason: error.to_string() })?,
+    })
+}
+
+fn instant(what: &'static str, milliseconds: i64) -> Result<Timestamp, DbError> {
+    Timestamp::from_millisecond(milliseconds).map_err(|error| DbError::Corrupt { what, reason: error.to_string() })
+}
+
+fn attempts(stored: i64) -> u32 {
+    u32::try_from(stored).unwrap_or(0)
+}
+
+/// A reason as it is kept: not endless, and without the one character that PostgreSQL refuses in a text.
+fn clip(reason: &str) -> String {
+    let mut end = reason.len().min(REASON_BYTES);
+    while !reason.is_char_boundary(end) {
+        end -= 1;
+    }
+    reason.get(..end).unwrap_or_default().replace('\0', "")
 }

@@ -1,14 +1,31 @@
 //! Runs jobs: claims, keeps leases alive, and turns outcomes into rows. The only place besides `serve` that spawns.
+//!
+//! A job's lease is extended by a task of its own, so that a handler which computes for long does not lose it. A handler
+//! that panics costs one attempt of its job and nothing else.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Serialize, de::DeserializeOwned};
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::Lease;
-use super::store::{Outcome, Queue};
+use super::store::{Hold, Outcome, Queue};
 use crate::db::DbError;
+use crate::ids::new_id;
+use crate::retry;
+
+/// A running job looks at least this often whether a newer one wants its place, however long its lease is.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// How often the gauges of the queue are brought up to date.
+const GAUGES: Duration = Duration::from_secs(10);
 
 /// Why a job should stop at its next checkpoint, seen through a token that a heartbeat sets.
 #[derive(Debug, Clone, Default)]
@@ -32,8 +49,10 @@ pub async fn run_next<J>(queue: &Queue<J>, handler: &dyn Handler<J>, worker: &st
 where
     J: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    let _ = (queue, handler, worker);
-    todo!()
+    let Some(lease) = queue.claim(worker).await? else { return Ok(false) };
+    // Without a process to stop, the handler has all the time it needs.
+    run_lease(queue, handler, &lease, &CancellationToken::new()).await?;
+    Ok(true)
 }
 
 /// Runs due jobs until none is due.
@@ -61,6 +80,231 @@ pub async fn run_forever<J>(
 ) where
     J: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    let _ = (queue, handler, wake, shutdown);
-    todo!()
+    let process = new_id();
+    let mut tasks = JoinSet::new();
+    for slot in 1..=queue.settings().workers.max(1) {
+        let worker = format!("{process}-{slot}");
+        tasks.spawn(run_slot(queue.clone(), handler.clone(), wake.clone(), shutdown.clone(), worker));
+    }
+    tasks.spawn(keep_gauges(queue, shutdown));
+    while tasks.join_next().await.is_some() {}
+}
+
+/// One worker of a process: a job after the other.
+async fn run_slot<J>(
+    queue: Queue<J>,
+    handler: Arc<dyn Handler<J>>,
+    wake: Arc<tokio::sync::Notify>,
+    shutdown: CancellationToken,
+    worker: String,
+) where
+    J: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    let mut changes = queue.changes();
+    while !shutdown.is_cancelled() {
+        changes.mark_unchanged();
+        let ran = match queue.claim(&worker).await {
+            Ok(Some(lease)) => run_lease(&queue, handler.as_ref(), &lease, &shutdown).await.map(|()| true),
+            Ok(None) => Ok(false),
+            Err(error) => Err(error),
+        };
+        match ran {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(error) => tracing::error!(error = %error, "The queue's database fails; trying again"),
+        }
+        let wait = idle_wait(&queue).await;
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = wake.notified() => {}
+            _ = changes.changed() => {}
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+}
+
+/// How long an idle worker sleeps: until something is due, and never longer than a poll.
+async fn idle_wait<J>(queue: &Queue<J>) -> Duration {
+    let poll = queue.settings().poll;
+    let Ok(Some(due)) = queue.next_due().await else { return poll };
+    match Duration::try_from(due.duration_since(queue.clock().now())) {
+        // What is due already could not be claimed just now: its key is running, or another instance takes it.
+        Ok(wait) if !wait.is_zero() => wait.min(poll),
+        _ => poll,
+    }
+}
+
+/// Runs a claimed job and writes down how it ended.
+async fn run_lease<J>(
+    queue: &Queue<J>,
+    handler: &dyn Handler<J>,
+    lease: &Lease<J>,
+    shutdown: &CancellationToken,
+) -> Result<(), DbError>
+where
+    J: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    let span = tracing::info_span!(
+        "job",
+        job.id = %lease.id,
+        job.kind = %lease.kind,
+        job.key = %lease.key,
+        job.attempt = lease.attempt
+    );
+    async {
+        let started = Instant::now();
+        let waited = queue.clock().now().duration_since(lease.enqueued_at);
+        metrics::histogram!("secondlook_job_wait_seconds", "kind" => lease.kind.clone()).record(waited.as_secs_f64());
+        let stop = Stop { token: shutdown.child_token() };
+        let heartbeat = Heartbeat::start(queue.clone(), lease, stop.token.clone());
+        let work = AssertUnwindSafe(handler.handle(lease, &stop)).catch_unwind();
+        let outcome = tokio::select! {
+            outcome = work => outcome.unwrap_or_else(|_| {
+                tracing::error!("A job panicked; it counts as a failed attempt");
+                let again = after(queue.clock().now(), retry::backoff(lease.attempt));
+                // Not the panic's own text: it may quote what the job was working on.
+                Outcome::RetryAt(again, "the job panicked; the process's error output says where".to_owned())
+            }),
+            () = out_of_grace(shutdown, queue.settings().grace) => {
+                tracing::warn!("A job did not reach a checkpoint within the grace period; it is handed back");
+                Outcome::Released
+            }
+        };
+        drop(heartbeat);
+        let kept = write_outcome(queue, lease, &outcome).await?;
+        report(queue, lease, &outcome, kept, started.elapsed());
+        Ok(())
+    }
+    .instrument(span)
+    .await
+}
+
+/// Writes the outcome, twice again when the database has a passing fault: the alternative is to do the work again when
+/// the lease has run out.
+async fn write_outcome<J>(queue: &Queue<J>, lease: &Lease<J>, outcome: &Outcome) -> Result<bool, DbError>
+where
+    J: Serialize + DeserializeOwned + Send + Sync,
+{
+    for _ in 0..2 {
+        match queue.finish(lease, outcome).await {
+            Ok(kept) => return Ok(kept),
+            Err(error) => tracing::warn!(error = %error, "A job's outcome could not be written; trying again"),
+        }
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+    queue.finish(lease, outcome).await
+}
+
+/// Logs and counts how a job ended.
+fn report<J>(queue: &Queue<J>, lease: &Lease<J>, outcome: &Outcome, kept: bool, took: Duration) {
+    let last = lease.attempt >= queue.settings().max_attempts;
+    let (word, reason) = match outcome {
+        _ if !kept => ("lost", None),
+        Outcome::Finished => ("finished", None),
+        Outcome::Released => ("released", None),
+        Outcome::RetryAt(_, reason) if !last => ("retry", Some(reason)),
+        Outcome::RetryAt(_, reason) | Outcome::Failed(reason) => ("dead", Some(reason)),
+    };
+    let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    let reason = reason.map_or("", String::as_str);
+    match word {
+        "lost" => tracing::warn!(job.took_ms = took_ms, "A job lost its lease while it ran; its outcome is not kept"),
+        "retry" => tracing::warn!(job.took_ms = took_ms, job.reason = reason, "A job failed and is tried again later"),
+        "dead" => tracing::error!(job.took_ms = took_ms, job.reason = reason, "A job is given up"),
+        _ => tracing::info!(job.took_ms = took_ms, job.outcome = word, "A job ended"),
+    }
+    metrics::counter!("secondlook_jobs_total", "kind" => lease.kind.clone(), "outcome" => word).increment(1);
+    metrics::histogram!("secondlook_job_seconds", "kind" => lease.kind.clone()).record(took.as_secs_f64());
+}
+
+/// Ends when a stopping process has waited long enough for its jobs.
+async fn out_of_grace(shutdown: &CancellationToken, grace: Duration) {
+    shutdown.cancelled().await;
+    tokio::time::sleep(grace).await;
+}
+
+/// Keeps the queue's gauges up to date until `shutdown`.
+async fn keep_gauges<J>(queue: Queue<J>, shutdown: CancellationToken) {
+    loop {
+        if let Ok(depth) = queue.depth().await {
+            // A gauge is a float; a queue this long is not told apart by its last digits.
+            metrics::gauge!("secondlook_queue_jobs", "state" => "queued").set(depth.queued as f64);
+            metrics::gauge!("secondlook_queue_jobs", "state" => "running").set(depth.running as f64);
+            metrics::gauge!("secondlook_queue_jobs", "state" => "dead").set(depth.dead as f64);
+            metrics::gauge!("secondlook_queue_oldest_due_seconds").set(depth.oldest_due_ms as f64 / 1_000.0);
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(GAUGES) => {}
+        }
+    }
+}
+
+/// A task that extends a lease and passes on what it learns. Dropped, it ends.
+struct Heartbeat(AbortHandle);
+
+impl Heartbeat {
+    fn start<J>(queue: Queue<J>, lease: &Lease<J>, stop: CancellationToken) -> Self
+    where
+        J: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        // The job itself is not needed to name its row.
+        let lease = Lease {
+            id: lease.id.clone(),
+            kind: lease.kind.clone(),
+            key: lease.key.clone(),
+            attempt: lease.attempt,
+            worker: lease.worker.clone(),
+            enqueued_at: lease.enqueued_at,
+            job: (),
+        };
+        Self(tokio::spawn(beat(queue, lease, stop).in_current_span()).abort_handle())
+    }
+}
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn beat<J>(queue: Queue<J>, lease: Lease<()>, stop: CancellationToken)
+where
+    J: Serialize + DeserializeOwned + Send + Sync,
+{
+    let every = (queue.settings().lease / 3).min(LOOK);
+    let mut changes = queue.changes();
+    let mut held_until = after(queue.clock().now(), queue.settings().lease);
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(every) => {}
+            _ = changes.changed() => {}
+        }
+        match queue.extend(&lease).await {
+            Ok(Hold::Held) => held_until = after(queue.clock().now(), queue.settings().lease),
+            Ok(Hold::Interrupted) => {
+                held_until = after(queue.clock().now(), queue.settings().lease);
+                if !stop.is_cancelled() {
+                    tracing::info!("A newer job wants this one's place; it stops at its next checkpoint");
+                    stop.cancel();
+                }
+            }
+            Ok(Hold::Lost) => {
+                tracing::warn!("The lease is lost; the job stops");
+                return stop.cancel();
+            }
+            Err(error) => {
+                tracing::warn!(error = %error, "A lease could not be extended");
+                if queue.clock().now() >= held_until {
+                    tracing::warn!("The lease has run out unextended; the job stops");
+                    return stop.cancel();
+                }
+            }
+        }
+    }
+}
+
+/// An instant `wait` later, or the last one there is.
+fn after(now: Timestamp, wait: Duration) -> Timestamp {
+    SignedDuration::try_from(wait).ok().and_then(|wait| now.checked_add(wait).ok()).unwrap_or(Timestamp::MAX)
 }

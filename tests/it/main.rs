@@ -5,3 +5,5 @@
 mod harness;
 
 mod database;
+mod queue;
+mod worker;
