@@ -5,7 +5,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
@@ -152,8 +152,8 @@ where
         job.attempt = lease.attempt
     );
     async {
-        let started = Instant::now();
-        let waited = queue.clock().now().duration_since(lease.enqueued_at);
+        let started = queue.clock().now();
+        let waited = started.duration_since(lease.enqueued_at);
         metrics::histogram!("secondlook_job_wait_seconds", "kind" => lease.kind.clone()).record(waited.as_secs_f64());
         let stop = Stop { token: shutdown.child_token() };
         let heartbeat = Heartbeat::start(queue.clone(), lease, stop.token.clone());
@@ -172,7 +172,8 @@ where
         };
         drop(heartbeat);
         let kept = write_outcome(queue, lease, &outcome).await?;
-        report(queue, lease, &outcome, kept, started.elapsed());
+        let took = queue.clock().now().duration_since(started);
+        report(queue, lease, &outcome, kept, Duration::try_from(took).unwrap_or_default());
         Ok(())
     }
     .instrument(span)
