@@ -30,15 +30,18 @@ enum State {
     Damaged,
 }
 
+/// A file name as bytes: git takes any.
+type Name = Vec<u8>;
+
 /// What the header lines of a file say.
 #[derive(Default)]
 struct Draft {
     line: usize,
-    header: Option<(Vec<u8>, Vec<u8>)>,
-    minus: Option<Vec<u8>>,
-    plus: Option<Vec<u8>>,
-    from: Option<Vec<u8>>,
-    to: Option<Vec<u8>>,
+    header: Option<(Name, Name)>,
+    minus: Option<Name>,
+    plus: Option<Name>,
+    from: Option<Name>,
+    to: Option<Name>,
     status: Option<FileStatus>,
     notice: Option<Notice>,
 }
@@ -185,7 +188,7 @@ impl Reader {
 }
 
 /// `--- x` and `+++ y` with a hunk after them: only then is it a file header, and not a removed line or a message.
-fn file_header(line: &[u8], lines: &Lines<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
+fn file_header(line: &[u8], lines: &Lines<'_>) -> Option<(Name, Name)> {
     let bare = |line| -> &[u8] { <[u8]>::strip_suffix(line, b"\r").unwrap_or(line) };
     let minus = bare(line).strip_prefix(b"--- ")?;
     let mut ahead = *lines;
@@ -202,7 +205,7 @@ fn submodule_line(line: &[u8], at: usize) -> Option<Draft> {
 }
 
 /// The old and the new name, `None` for the side that does not exist; outer `None` when the header names nothing.
-fn names(draft: &Draft) -> Option<(Option<Vec<u8>>, Option<Vec<u8>>)> {
+fn names(draft: &Draft) -> Option<(Option<Name>, Option<Name>)> {
     // Names of renames and copies carry no prefix.
     if let (Some(from), Some(to)) = (&draft.from, &draft.to) {
         return Some((Some(from.clone()), Some(to.clone())));
@@ -215,7 +218,7 @@ fn names(draft: &Draft) -> Option<(Option<Vec<u8>>, Option<Vec<u8>>)> {
     // `diff --git x x` says that there are no prefixes; only that line can tell `--no-prefix` from a directory `a`.
     let bare = draft.header.as_ref().is_some_and(|(old, new)| old == new);
     let strip = !bare && prefixed(old, new);
-    let side = |name: &Vec<u8>| {
+    let side = |name: &Name| {
         (name != b"/dev/null").then(|| if strip { name.get(2..).unwrap_or_default().to_vec() } else { name.clone() })
     };
     match (side(old), side(new)) {
