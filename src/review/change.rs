@@ -1,17 +1,34 @@
 //! A change under review, wherever it came from: a pull request, a git range, a diff file.
+//!
+//! Files are reviewed side by side, the riskiest first, so that a budget that runs out leaves the least behind. What
+//! comes out is put on lines, merged, ranked and capped; nothing of it depends on the order in which files finished.
+//! Changes across files (a signature and its callers) are not looked at as such; the tools of a file's reviewer reach
+//! the whole repository.
+
+mod plan;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_util::StreamExt;
+use jiff::{SignedDuration, Timestamp};
+use tokio_util::sync::CancellationToken;
 
 use crate::agent::checkpoint::Checkpoints;
+use crate::chat::TokenUsage;
 use crate::chat::router::Router;
 use crate::clock::SharedClock;
 use crate::event::store::EventLog;
-use crate::github::PullFile;
-use crate::review::finding::Finding;
+use crate::github::{FileText, PullFile};
+use crate::review::anchor::{Anchored, Placed, Unplaced, anchor};
+use crate::review::coverage::{Coverage, CoveredFile, FileCoverage};
+use crate::review::file_review::{self, FileReview};
+use crate::review::finding::{Finding, fingerprint};
 use crate::review::policy::Policy;
-use crate::review::report::Report;
+use crate::review::report::{Report, Reported};
+use crate::review::suggestion::suggestion;
+use crate::review::{merge, score};
 use crate::tool::source::SourceTree;
-use tokio_util::sync::CancellationToken;
 
 /// One file of a change, and how much of it is to be reviewed.
 #[derive(Debug, Clone)]
@@ -107,7 +124,7 @@ pub struct Interrupted {
 /// A file that fails is named in the coverage; it never takes the others with it.
 ///
 /// # Errors
-/// [`Interrupted`] when `stop` was cancelled.
+/// [`Interrupted`] when `stop` was cancelled before every file had its turn.
 pub async fn review_change(
     change: &Change,
     policy: &Policy,
@@ -115,6 +132,171 @@ pub async fn review_change(
     stop: &CancellationToken,
     progress: &ProgressSink,
 ) -> Result<Report, Interrupted> {
-    let _ = (change, policy, engine, stop, progress);
-    todo!()
+    let plan = plan::plan(&change.files, policy);
+    let paths: Vec<String> =
+        plan.to_review.iter().filter_map(|at| change.files.get(*at)).map(|f| f.file.diff.path.clone()).collect();
+    if !paths.is_empty() && !stop.is_cancelled() {
+        // Reading one by one works too, so a failure here costs requests and nothing else.
+        if let Err(error) = change.source.prefetch(&paths).await {
+            tracing::warn!(review.id = %change.id, error = %error, "files could not be fetched together");
+        }
+    }
+    let budget = Budget {
+        tokens: AtomicU64::new(engine.limits.review_tokens),
+        deadline: deadline(engine.clock.now(), engine.limits.review_time),
+    };
+    let turns: Vec<(usize, Turn)> = futures_util::stream::iter(plan.to_review)
+        .map(|at| {
+            let budget = &budget;
+            async move {
+                let Some(file) = change.files.get(at) else { return (at, Turn::Stopped) };
+                (at, take_turn(file, change, policy, engine, budget, stop, progress).await)
+            }
+        })
+        .buffer_unordered(engine.limits.concurrent_files.max(1))
+        .collect()
+        .await;
+    let stopped = turns.iter().any(|(_, turn)| matches!(turn, Turn::Stopped));
+    let report = assemble(change, policy, plan.coverage, turns).await;
+    if stopped { Err(Interrupted { partial: Box::new(report) }) } else { Ok(report) }
+}
+
+/// What all files of a change share.
+struct Budget {
+    tokens: AtomicU64,
+    deadline: Timestamp,
+}
+
+/// What became of one file's turn.
+enum Turn {
+    Reviewed(FileReview),
+    OutOf(&'static str),
+    Stopped,
+}
+
+async fn take_turn(
+    file: &ChangedFile,
+    change: &Change,
+    policy: &Policy,
+    engine: &Engine,
+    budget: &Budget,
+    stop: &CancellationToken,
+    progress: &ProgressSink,
+) -> Turn {
+    if stop.is_cancelled() {
+        return Turn::Stopped;
+    }
+    if engine.clock.now() >= budget.deadline {
+        return Turn::OutOf("the time for this review was used up");
+    }
+    let tokens_left = budget.tokens.load(Ordering::Relaxed);
+    if tokens_left == 0 {
+        return Turn::OutOf("the token budget of this review was used up");
+    }
+    let path = &file.file.diff.path;
+    progress(Progress::Started(path.clone()));
+    let turn = match file_review::review_file(file, change, policy, engine, tokens_left, stop).await {
+        Ok(review) => {
+            let spent = review.usage.input.saturating_add(review.usage.output);
+            let take = |left: u64| Some(left.saturating_sub(spent));
+            // The closure never refuses, so there is no failed update to look at.
+            let _ = budget.tokens.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+            Turn::Reviewed(review)
+        }
+        Err(file_review::Stopped) => Turn::Stopped,
+    };
+    progress(Progress::Finished(path.clone()));
+    turn
+}
+
+fn deadline(now: Timestamp, time: std::time::Duration) -> Timestamp {
+    SignedDuration::try_from(time).ok().and_then(|time| now.checked_add(time).ok()).unwrap_or(Timestamp::MAX)
+}
+
+async fn assemble(
+    change: &Change,
+    policy: &Policy,
+    planned: Vec<Option<FileCoverage>>,
+    mut turns: Vec<(usize, Turn)>,
+) -> Report {
+    turns.sort_by_key(|(at, _)| *at);
+    let mut coverage: Vec<FileCoverage> = planned
+        .into_iter()
+        .map(|c| c.unwrap_or_else(|| FileCoverage::NotReviewed { reason: "the review was stopped".into() }))
+        .collect();
+    let mut usage = TokenUsage::default();
+    let mut found = Vec::new();
+    let mut summaries = Vec::new();
+    for (at, turn) in turns {
+        let (Some(file), Some(covered)) = (change.files.get(at), coverage.get_mut(at)) else { continue };
+        match turn {
+            Turn::Reviewed(review) => {
+                usage += review.usage;
+                if !review.summary.trim().is_empty() {
+                    summaries.push(plan::summary_line(&file.file.diff.path, &review.summary));
+                }
+                *covered = match review.problem {
+                    None => FileCoverage::Reviewed,
+                    Some(reason) => FileCoverage::NotReviewed { reason },
+                };
+                found.extend(place(file, review.findings));
+            }
+            Turn::OutOf(what) => *covered = FileCoverage::NotReviewed { reason: what.into() },
+            Turn::Stopped => {}
+        }
+    }
+    let mut findings = merge::merge(found);
+    findings.retain(|f| f.finding.severity >= policy.review.severity_floor);
+    merge::rank(&mut findings);
+    let score = score::score(findings.iter().map(|f| &f.finding));
+    let capped = findings.split_off(findings.len().min(policy.review.max_comments));
+    offer_suggestions(change, &mut findings).await;
+    let files = change.files.iter().zip(coverage);
+    Report {
+        findings,
+        capped,
+        coverage: Coverage {
+            files: files.map(|(f, coverage)| CoveredFile { path: f.file.diff.path.clone(), coverage }).collect(),
+            unlisted: change.unlisted,
+        },
+        score,
+        usage,
+        summary: plan::join_summaries(&summaries),
+        trace_id: change.id.clone(),
+    }
+}
+
+/// Findings of one file on their lines. What is about another file was found without looking at that file's change, and
+/// what was said before is not said again.
+fn place(file: &ChangedFile, findings: Vec<Finding>) -> Vec<Reported> {
+    let diff = &file.file.diff;
+    let fresh: Vec<Finding> = findings
+        .into_iter()
+        .filter(|finding| finding.path == diff.path && !merge::already_said(finding, &file.known))
+        .collect();
+    let anchored = if file.file.self_made || diff.hunks.is_empty() {
+        Anchored { comments: vec![], unanchored: fresh.into_iter().map(|f| (f, Unplaced::NoDiff)).collect() }
+    } else {
+        anchor(fresh, diff)
+    };
+    let placed = anchored.comments.into_iter().map(|placed| (placed.finding, Ok(placed.anchor)));
+    let unplaced = anchored.unanchored.into_iter().map(|(finding, why)| (finding, Err(why)));
+    placed
+        .chain(unplaced)
+        .map(|(finding, place)| Reported { fingerprint: fingerprint(&finding), finding, place, suggestion: None })
+        .collect()
+}
+
+/// Makes suggestions for what will be said, from the files at the head. A file that cannot be read gives none.
+async fn offer_suggestions(change: &Change, findings: &mut [Reported]) {
+    for reported in findings {
+        let Ok(anchor) = &reported.place else { continue };
+        if reported.finding.replacement.is_none() {
+            continue;
+        }
+        if let Ok(FileText::Text(head)) = change.source.read(&reported.finding.path).await {
+            let placed = Placed { finding: reported.finding.clone(), anchor: anchor.clone() };
+            reported.suggestion = suggestion(&placed, &head, |_, _| false);
+        }
+    }
 }

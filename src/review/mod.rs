@@ -1,11 +1,15 @@
 //! The review of a change: draft, second look, anchors, one review on GitHub, and a ledger of what was said.
 
-pub mod anchor;
-pub mod coverage;
 pub mod finding;
-pub mod report;
+pub mod anchor;
 pub mod suggestion;
+pub mod coverage;
+pub mod report;
 pub mod policy;
+pub mod score;
+pub mod merge;
 pub mod file_review;
 pub mod change;
+pub mod ledger;
 pub mod markdown;
+pub mod render;
