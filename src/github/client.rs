@@ -1,15 +1,40 @@
-//! The client. The only file that knows octocrab.
+//! The client's transport: how a request reaches GitHub, as whom, and what its answer means. The only file that knows
+//! octocrab; what is asked of GitHub stands in the neighbours (`pulls`, `files`, `reviews` …).
+//!
+//! octocrab is used for its connection only. Its own retry sends a failed POST again, its pager loses the credentials
+//! on other hosts than api.github.com, its redirects turn a POST into a GET, and its routes are not percent-encoded;
+//! so retrying is the queue's, and the rest is here.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use secrecy::SecretString;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use jiff::Timestamp;
+use octocrab::Octocrab;
+use secrecy::{ExposeSecret, SecretString};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
+use super::auth::{AppKey, TokenCache, TokenScope, TokenSlot};
+use super::endpoint::{Endpoints, segment};
 use super::error::GitHubError;
-use super::{
-    CheckRun, FileText, IssueComment, NewReview, Permission, PullFiles, PullRequest, Repository, Review, ReviewComment,
-    User,
-};
+use super::etag::{self, EtagCache};
+use super::rate::{Budgets, Payer, Resource};
+use super::{Repository, User, wire};
 use crate::clock::SharedClock;
+
+/// The media type of GitHub's JSON.
+pub(super) const JSON: &str = "application/vnd.github+json";
+/// The media type of a blob's bytes.
+pub(super) const RAW: &str = "application/vnd.github.raw+json";
+
+/// Largest answer that is read, in bytes: a page of 100 files with the largest patches is 10 MB, a tree 7 MB.
+const MAX_ANSWER: usize = 32 << 20;
+
+/// Redirects followed: a repository may have been renamed and transferred more than once.
+const MAX_REDIRECTS: usize = 5;
 
 /// The App's identity towards GitHub.
 #[derive(Debug, Clone)]
@@ -26,17 +51,20 @@ pub struct Settings {
     /// `https://api.github.com`, or `https://HOST/api/v3` on GHES. GraphQL is found beside it.
     pub api_url: String,
     /// Whole time of one request.
-    pub timeout: std::time::Duration,
+    pub timeout: Duration,
     /// Largest file whose text is fetched to be diffed or reviewed, in bytes.
     pub max_file_bytes: usize,
+    /// Pause between two writes of an installation. GitHub's documentation asks for at least a second.
+    pub write_gap: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
             api_url: "https://api.github.com".into(),
-            timeout: std::time::Duration::from_secs(20),
+            timeout: Duration::from_secs(20),
             max_file_bytes: 1 << 20,
+            write_gap: Duration::from_secs(1),
         }
     }
 }
@@ -44,13 +72,17 @@ impl Default for Settings {
 /// The App: makes clients for installations.
 #[derive(Clone)]
 pub struct GitHubApp {
-    inner: Arc<()>,
+    pub(super) connection: Connection,
+    pub(super) key: AppKey,
+    pub(super) identity: Arc<tokio::sync::OnceCell<AppIdentity>>,
 }
 
 /// A client that acts for one installation (or one personal token), in one repository.
 #[derive(Clone)]
 pub struct RepositoryClient {
-    inner: Arc<()>,
+    pub(super) connection: Connection,
+    pub(super) credentials: Credentials,
+    pub(super) repository: Arc<Repository>,
 }
 
 /// Who the App is on GitHub.
@@ -90,205 +122,328 @@ pub struct ConvertedApp {
 /// # Errors
 /// [`GitHubError::NotFound`] when the code is unknown or older than an hour.
 pub async fn convert_manifest(settings: &Settings, code: &str) -> Result<ConvertedApp, GitHubError> {
-    todo!("{settings:?}{code}")
+    let connection = Connection::new(settings, Arc::new(crate::clock::SystemClock))?;
+    let request = Request {
+        method: Method::POST,
+        route: format!("/app-manifests/{}/conversions", segment(code)),
+        accept: JSON,
+        body: None,
+        what: "App for this code (it is valid for one hour and for one use; create the App again)",
+    };
+    let answer = connection.send(&Credentials::Anonymous, &request).await.map_err(|error| match error {
+        GitHubError::Unprocessable(_) => GitHubError::NotFound(request.what.to_owned()),
+        other => other,
+    })?;
+    Ok(answer.json::<wire::ConvertedAppWire>("the new App")?.into_app())
 }
 
 impl GitHubApp {
-    /// Checks the key and builds the client; asks GitHub nothing.
+    /// Checks the key and builds the client; asks GitHub nothing. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// [`GitHubError::Unauthorized`] when the key is not an RSA key in PEM, with what to do.
+    /// [`GitHubError::Configuration`], with what to do, when the key is not an RSA key in PEM or the base URL is not one.
     pub fn new(credentials: &AppCredentials, settings: &Settings, clock: SharedClock) -> Result<Self, GitHubError> {
-        let _ = (credentials, settings, clock);
-        todo!()
-    }
-
-    /// Who we are (two requests, remembered for the life of this value).
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn identity(&self) -> Result<AppIdentity, GitHubError> {
-        todo!()
+        Ok(Self {
+            key: AppKey::new(credentials.app_id, &credentials.private_key)?,
+            connection: Connection::new(settings, clock)?,
+            identity: Arc::default(),
+        })
     }
 
     /// A client for one repository of an installation. The token is made at the first request, narrowed to this
     /// repository, kept for the installation, renewed before it expires and once after a 401.
     pub fn repository(&self, installation: u64, repository: &Repository) -> RepositoryClient {
-        let _ = (installation, repository);
-        todo!()
+        let scope = TokenScope { installation, repository: Some(repository.id) };
+        RepositoryClient {
+            connection: self.connection.clone(),
+            credentials: Credentials::Installation { key: self.key.clone(), scope },
+            repository: Arc::new(repository.clone()),
+        }
     }
 }
 
-impl RepositoryClient {
-    /// A client with a personal token, for the command line.
-    ///
-    /// # Errors
-    /// When the base URL is not one.
-    pub fn with_token(
-        token: &SecretString,
-        repository: &Repository,
-        settings: &Settings,
-        clock: SharedClock,
-    ) -> Result<Self, GitHubError> {
-        let _ = (token, repository, settings, clock);
-        todo!()
+/// As whom a request is sent.
+#[derive(Clone)]
+pub(super) enum Credentials {
+    /// Nobody.
+    Anonymous,
+    /// The App itself.
+    App(AppKey),
+    /// An installation, in one repository.
+    Installation {
+        /// Signs the request for a token.
+        key: AppKey,
+        /// What the token is for.
+        scope: TokenScope,
+    },
+    /// A personal token.
+    Person(SecretString),
+}
+
+impl Credentials {
+    fn payer(&self) -> Payer {
+        match self {
+            Self::Anonymous => Payer::Anonymous,
+            Self::App(_) => Payer::App,
+            Self::Installation { scope, .. } => Payer::Installation(scope.installation),
+            Self::Person(_) => Payer::Person,
+        }
+    }
+}
+
+/// Stands for the GraphQL endpoint in [`Request::route`].
+pub(super) const GRAPHQL: &str = "graphql";
+
+/// One request.
+pub(super) struct Request<'a> {
+    pub(super) method: Method,
+    pub(super) route: String,
+    pub(super) accept: &'static str,
+    pub(super) body: Option<Value>,
+    /// What is asked for, as an error names it ("pull request 7 of acme/app").
+    pub(super) what: &'a str,
+}
+
+/// A successful answer.
+pub(super) struct Answer {
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl Answer {
+    /// Reads the body as JSON.
+    pub(super) fn json<T: DeserializeOwned>(&self, what: &str) -> Result<T, GitHubError> {
+        serde_json::from_slice(&self.body).map_err(|error| {
+            // The parser's own text may quote the body.
+            let place = format!("line {}, column {}", error.line(), error.column());
+            GitHubError::Unreadable(format!("{what}: unexpected JSON at {place}"))
+        })
+    }
+}
+
+/// The way to one GitHub, with everything that is remembered of it. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Connection {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    octocrab: Octocrab,
+    endpoints: Endpoints,
+    settings: Settings,
+    clock: SharedClock,
+    budgets: Budgets,
+    tokens: TokenCache,
+    etags: EtagCache,
+}
+
+impl Connection {
+    pub(super) fn new(settings: &Settings, clock: SharedClock) -> Result<Self, GitHubError> {
+        let endpoints = Endpoints::new(&settings.api_url)?;
+        let octocrab = Octocrab::builder().set_connect_timeout(Some(settings.timeout)).build().map_err(|error| {
+            let cause = root_cause(&error);
+            GitHubError::Configuration(format!(
+                "no connection to GitHub can be made ({cause}); is ca-certificates installed?"
+            ))
+        })?;
+        let (settings, budgets, tokens, etags) =
+            (settings.clone(), Budgets::default(), TokenCache::default(), EtagCache::default());
+        Ok(Self { inner: Arc::new(Inner { octocrab, endpoints, settings, clock, budgets, tokens, etags }) })
     }
 
-    /// The repository it acts in.
-    pub fn repository(&self) -> &Repository {
-        todo!()
+    pub(super) fn settings(&self) -> &Settings {
+        &self.inner.settings
     }
 
-    /// The pull request as it is now.
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn pull_request(&self, number: u64) -> Result<PullRequest, GitHubError> {
-        todo!("{number}")
+    pub(super) fn now(&self) -> Timestamp {
+        self.inner.clock.now()
     }
 
-    /// Its files, all pages; patches that GitHub leaves out for size are diffed here from the two blobs.
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn pull_files(&self, pull: &PullRequest) -> Result<PullFiles, GitHubError> {
-        todo!("{pull:?}")
+    /// Sends a request: within the budget, writes one at a time, with a fresh token after a 401.
+    pub(super) async fn send(&self, credentials: &Credentials, request: &Request<'_>) -> Result<Answer, GitHubError> {
+        let payer = credentials.payer();
+        let writes = request.method != Method::GET && request.route != GRAPHQL;
+        let writer = self.inner.budgets.writer(payer);
+        // Asking for tokens creates no content, so the App itself need not wait.
+        let paced = writes && matches!(payer, Payer::Installation(_) | Payer::Person);
+        let turn = if paced { Some(writer.turn(self.inner.settings.write_gap, &self.inner.clock).await) } else { None };
+        let result = match credentials {
+            Credentials::Anonymous => self.exchange(payer, None, request).await,
+            Credentials::Person(token) => self.exchange(payer, Some(token), request).await,
+            Credentials::App(key) => {
+                let assertion = key.assertion(self.inner.clock.now())?;
+                self.exchange(payer, Some(&assertion), request).await
+            }
+            Credentials::Installation { key, scope } => {
+                let slot = self.inner.tokens.slot(*scope, self.inner.clock.now());
+                let token = self.installation_token(key, *scope, &slot).await?;
+                match self.exchange(payer, Some(&token), request).await {
+                    // A token may be revoked before its time; nothing was done yet, so a write may be sent again too.
+                    Err(GitHubError::Unauthorized(_)) => {
+                        slot.refuse(&token);
+                        let token = self.installation_token(key, *scope, &slot).await?;
+                        self.exchange(payer, Some(&token), request).await
+                    }
+                    other => other,
+                }
+            }
+        };
+        drop(turn);
+        result
     }
 
-    /// The texts of files at a commit, in the order asked, many with one GraphQL request (100 at a time); what GraphQL
-    /// cannot give is read as a blob.
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn file_texts(&self, commit: &str, paths: &[String]) -> Result<Vec<FileText>, GitHubError> {
-        todo!("{commit}{paths:?}")
+    async fn installation_token(
+        &self,
+        key: &AppKey,
+        scope: TokenScope,
+        slot: &TokenSlot,
+    ) -> Result<SecretString, GitHubError> {
+        if let Some(token) = slot.valid(self.inner.clock.now()) {
+            return Ok(token);
+        }
+        let _renewing = slot.renewing.lock().await;
+        let now = self.inner.clock.now();
+        if let Some(token) = slot.valid(now) {
+            return Ok(token);
+        }
+        let TokenScope { installation, repository } = scope;
+        let what = match repository {
+            Some(repository) => format!("repository {repository} in installation {installation}"),
+            None => format!("installation {installation}"),
+        };
+        let request = Request {
+            method: Method::POST,
+            route: format!("/app/installations/{installation}/access_tokens"),
+            accept: JSON,
+            body: Some(repository.map_or_else(|| json!({}), |repository| json!({ "repository_ids": [repository] }))),
+            what: &what,
+        };
+        let assertion = key.assertion(now)?;
+        let answer = self.exchange(Payer::App, Some(&assertion), &request).await.map_err(|error| match error {
+            GitHubError::NotFound(_) => GitHubError::Unauthorized(format!(
+                "installation {installation} is unknown; the App was uninstalled there, or the id and key are another App's"
+            )),
+            GitHubError::Forbidden(why) => GitHubError::Unauthorized(why),
+            GitHubError::Unprocessable(_) => GitHubError::NotFound(what.clone()),
+            other => other,
+        })?;
+        let wire::InstallationToken { token, expires_at } = answer.json("the installation token")?;
+        let expires: Timestamp =
+            expires_at.parse().map_err(|_| GitHubError::Unreadable("the installation token's expiry".into()))?;
+        slot.set(token.clone(), expires);
+        Ok(token)
     }
 
-    /// All file paths at a commit (recursive tree) and whether GitHub cut the list.
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn paths(&self, commit: &str) -> Result<(Vec<String>, bool), GitHubError> {
-        todo!("{commit}")
+    /// One request and its answer, over redirects, with the ETag of the last answer.
+    async fn exchange(
+        &self,
+        payer: Payer,
+        token: Option<&SecretString>,
+        request: &Request<'_>,
+    ) -> Result<Answer, GitHubError> {
+        let inner = &*self.inner;
+        let (resource, mut url) = match request.route.as_str() {
+            GRAPHQL => (Resource::GraphQl, inner.endpoints.graphql().to_owned()),
+            route => (Resource::Core, inner.endpoints.rest(route)),
+        };
+        if let Some(wait) = inner.budgets.exhausted(payer, resource, inner.clock.now()) {
+            return Err(GitHubError::RateLimited { wait });
+        }
+        let key = etag::Key { payer, url: url.clone(), accept: request.accept };
+        let known = if request.method == Method::GET { inner.etags.get(&key) } else { None };
+        for _ in 0..=MAX_REDIRECTS {
+            let (status, headers, body) = self.once(&url, token, request, known.as_ref().map(|(etag, _)| etag)).await?;
+            inner.budgets.note(payer, resource, &headers);
+            metrics::counter!("secondlook_github_requests_total",
+                "method" => request.method.to_string(), "status" => status.as_str().to_owned())
+            .increment(1);
+            tracing::debug!(http.method = %request.method, http.url = %url, http.status = status.as_u16(), "GitHub answered");
+            match status.as_u16() {
+                301 | 302 | 307 | 308 => {
+                    let target = headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
+                    // GitHub documents that the request is to be repeated verbatim, a write too.
+                    url = target.and_then(|location| inner.endpoints.redirect(&url, location)).ok_or_else(|| {
+                        GitHubError::Unreadable(format!("a redirect of {} that leaves this GitHub", request.what))
+                    })?;
+                }
+                304 => {
+                    let Some((_, body)) = known else {
+                        return Err(GitHubError::Unreadable(format!("304 for {} that was never read", request.what)));
+                    };
+                    return Ok(Answer { headers, body });
+                }
+                200..=299 => {
+                    let etag = headers.get(header::ETAG).and_then(|etag| etag.to_str().ok());
+                    if let (&Method::GET, Some(etag)) = (&request.method, etag) {
+                        inner.etags.put(key, etag, &body);
+                    }
+                    return Ok(Answer { headers, body });
+                }
+                _ => {
+                    return Err(GitHubError::from_answer(status, &headers, &body, request.what, inner.clock.now()));
+                }
+            }
+        }
+        Err(GitHubError::Unreadable(format!("more than {MAX_REDIRECTS} redirects of {}", request.what)))
     }
 
-    /// Posts a review. All or nothing on GitHub's side.
-    ///
-    /// # Errors
-    /// [`GitHubError::Unprocessable`] when any comment is refused; see [`GitHubError::doubtful`].
-    pub async fn create_review(&self, number: u64, review: &NewReview) -> Result<u64, GitHubError> {
-        todo!("{number}{review:?}")
+    async fn once(
+        &self,
+        url: &str,
+        token: Option<&SecretString>,
+        request: &Request<'_>,
+        known: Option<&String>,
+    ) -> Result<(StatusCode, HeaderMap, Bytes), GitHubError> {
+        let mut builder = http::Request::builder()
+            .method(request.method.clone())
+            .uri(url)
+            .header(header::ACCEPT, request.accept)
+            .header(header::USER_AGENT, concat!("secondlook/", env!("CARGO_PKG_VERSION")))
+            .header("x-github-api-version", "2022-11-28");
+        if let Some(token) = token {
+            let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret())).map_err(|_| {
+                GitHubError::Configuration("the GitHub token holds characters that no token has".into())
+            })?;
+            value.set_sensitive(true);
+            builder = builder.header(header::AUTHORIZATION, value);
+        }
+        if let Some(etag) = known {
+            builder = builder.header(header::IF_NONE_MATCH, etag);
+        }
+        let body = request.body.as_ref().map(Value::to_string).unwrap_or_default();
+        if request.body.is_some() {
+            builder = builder.header(header::CONTENT_TYPE, "application/json");
+        }
+        let what = request.what;
+        let ready = builder
+            .body(body)
+            .map_err(|error| GitHubError::Configuration(format!("no request for {what}: {error}")))?;
+        let exchange = async {
+            let answer =
+                self.inner.octocrab.send(ready.map(Into::into)).await.map_err(|error| {
+                    GitHubError::Unavailable(format!("no answer for {what}: {}", root_cause(&error)))
+                })?;
+            let (parts, body) = answer.into_parts();
+            let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| {
+                if error.is::<LengthLimitError>() {
+                    return GitHubError::Unreadable(format!("more than {} MiB for {what}", MAX_ANSWER >> 20));
+                }
+                GitHubError::Unavailable(format!("the answer for {what} broke off: {}", root_cause(&*error)))
+            })?;
+            Ok((parts.status, parts.headers, body.to_bytes()))
+        };
+        let limit = self.inner.settings.timeout;
+        tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| {
+            Err(GitHubError::Unavailable(format!("no answer for {what} within {} s", limit.as_secs())))
+        })
     }
+}
 
-    /// All reviews of a pull request.
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn reviews(&self, number: u64) -> Result<Vec<Review>, GitHubError> {
-        todo!("{number}")
+/// The innermost cause: the outer ones only say that something failed.
+fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
     }
-
-    /// Removes a pending review of ours.
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn delete_pending_review(&self, number: u64, review_id: u64) -> Result<(), GitHubError> {
-        todo!("{number}{review_id}")
-    }
-
-    /// All line comments of a pull request, oldest first.
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn review_comments(&self, number: u64) -> Result<Vec<ReviewComment>, GitHubError> {
-        todo!("{number}")
-    }
-
-    /// One line comment.
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn review_comment(&self, id: u64) -> Result<ReviewComment, GitHubError> {
-        todo!("{id}")
-    }
-
-    /// Answers in a thread; `root` is its first comment.
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn reply(&self, number: u64, root: u64, body: &str) -> Result<u64, GitHubError> {
-        todo!("{number}{root}{body}")
-    }
-
-    /// All comments on the timeline, oldest first.
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn issue_comments(&self, number: u64) -> Result<Vec<IssueComment>, GitHubError> {
-        todo!("{number}")
-    }
-
-    /// One comment of the timeline.
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn issue_comment(&self, id: u64) -> Result<IssueComment, GitHubError> {
-        todo!("{id}")
-    }
-
-    /// Comments on the timeline.
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn create_issue_comment(&self, number: u64, body: &str) -> Result<u64, GitHubError> {
-        todo!("{number}{body}")
-    }
-
-    /// Puts a reaction (`eyes`, `+1`, `confused` …) on a timeline comment. Doing it twice is once.
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn react_to_issue_comment(&self, id: u64, content: &str) -> Result<(), GitHubError> {
-        todo!("{id}{content}")
-    }
-
-    /// Puts a reaction on a line comment. Doing it twice is once.
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn react_to_review_comment(&self, id: u64, content: &str) -> Result<(), GitHubError> {
-        todo!("{id}{content}")
-    }
-
-    /// Creates the check run named `secondlook`.
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn create_check_run(&self, run: &CheckRun) -> Result<u64, GitHubError> {
-        todo!("{run:?}")
-    }
-
-    /// Updates it.
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn update_check_run(&self, id: u64, run: &CheckRun) -> Result<(), GitHubError> {
-        todo!("{id}{run:?}")
-    }
-
-    /// Pull requests that contain a commit (the way from a check run of a fork to its pull request).
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn pulls_of_commit(&self, sha: &str) -> Result<Vec<u64>, GitHubError> {
-        todo!("{sha}")
-    }
-
-    /// What a person may do here.
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn permission(&self, login: &str) -> Result<Permission, GitHubError> {
-        todo!("{login}")
-    }
+    cause.to_string()
 }

@@ -3,9 +3,20 @@
 //! How the platform really behaves (limits, truncations, all-or-nothing reviews) is noted where it is handled.
 
 pub mod auth;
+mod checks;
 pub mod client;
+mod comments;
+mod contents;
+pub mod endpoint;
 pub mod error;
+pub mod etag;
+mod files;
+mod identity;
+mod people;
+mod pulls;
 pub mod rate;
+mod repository;
+mod reviews;
 pub mod wire;
 
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,88 @@
+//! Our check run.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::client::RepositoryClient;
+use super::error::GitHubError;
+use super::{CheckRun, wire};
+
+/// The name people see, and that branch protection refers to.
+const NAME: &str = "secondlook";
+/// GitHub's limit on `output.title`, in characters.
+const TITLE_CHARS: usize = 255;
+/// GitHub's limit on `output.summary`, in characters.
+const SUMMARY_CHARS: usize = 65_535;
+
+impl RepositoryClient {
+    /// Creates the check run named `secondlook`.
+    ///
+    /// # Errors
+    /// As any request.
+    pub async fn create_check_run(&self, run: &CheckRun) -> Result<u64, GitHubError> {
+        let what = format!("commit {} in {}", run.head_sha, self.repository().full_name());
+        let mut body = body(run);
+        body["head_sha"] = json!(run.head_sha);
+        Ok(self.post::<wire::Id>("/check-runs", body, &what).await?.id)
+    }
+
+    /// Updates it.
+    ///
+    /// # Errors
+    /// As any request.
+    pub async fn update_check_run(&self, id: u64, run: &CheckRun) -> Result<(), GitHubError> {
+        let what = format!("check run {id} of {}", self.repository().full_name());
+        self.call(Method::PATCH, &format!("/check-runs/{id}"), Some(body(run)), &what).await?;
+        Ok(())
+    }
+}
+
+fn body(run: &CheckRun) -> Value {
+    let mut body = json!({
+        "name": NAME,
+        "status": run.status,
+        "external_id": run.external_id,
+        "output": { "title": cut(&run.title, TITLE_CHARS), "summary": cut(&run.summary, SUMMARY_CHARS) },
+    });
+    if let Some(conclusion) = run.conclusion {
+        body["conclusion"] = json!(conclusion);
+    }
+    if let Some(url) = &run.details_url {
+        body["details_url"] = json!(url);
+    }
+    body
+}
+
+/// At most `limit` characters, the last of them an ellipsis when something was left out.
+fn cut(text: &str, limit: usize) -> String {
+    if text.chars().nth(limit).is_none() {
+        return text.to_owned();
+    }
+    text.chars().take(limit.saturating_sub(1)).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::github::{CheckStatus, Conclusion};
+
+    #[test]
+    fn texts_are_cut_where_github_would_refuse_them() {
+        let run = CheckRun {
+            head_sha: "h".into(),
+            status: CheckStatus::Completed,
+            conclusion: Some(Conclusion::Neutral),
+            title: "ä".repeat(300),
+            summary: "ö".repeat(70_000),
+            external_id: "x".into(),
+            details_url: None,
+        };
+        let body = body(&run);
+        assert_eq!(body["output"]["title"].as_str().unwrap().chars().count(), TITLE_CHARS);
+        assert_eq!(body["output"]["summary"].as_str().unwrap().chars().count(), SUMMARY_CHARS);
+        assert_eq!((&body["status"], &body["conclusion"]), (&json!("completed"), &json!("neutral")));
+        assert!(body.get("details_url").is_none());
+        assert_eq!(cut("abc", 3), "abc");
+        assert_eq!(cut("abcd", 3), "ab…");
+    }
+}

@@ -1,0 +1,129 @@
+//! What a person sees of a pull request, as text that stays the same from run to run.
+
+use super::diff::{Line, lines};
+use super::state::{Comment, Pull, State};
+
+/// The page: title, check runs of the present head, then reviews with their line comments and the talk, by time.
+pub fn render(state: &State, pull: &Pull) -> String {
+    let mut page = String::new();
+    let kind = match (pull.merged_at.is_some(), pull.open, pull.draft) {
+        (true, ..) => "merged",
+        (_, false, _) => "closed",
+        (_, _, true) => "draft",
+        _ => "open",
+    };
+    let author = pull.author.as_deref().unwrap_or("ghost");
+    page.push_str(&format!("#{} {} [{kind}] by {author}\n", pull.number, pull.title));
+    let repo = state.repos.iter().find(|repo| repo.pulls.get(&pull.number).is_some_and(|own| own.id == pull.id));
+    for check in repo.into_iter().flat_map(|repo| &repo.checks).filter(|check| check.head_sha == pull.head()) {
+        let outcome = check.conclusion.as_deref().unwrap_or(&check.status);
+        page.push_str(&format!("check {}: {outcome}: {}\n", check.name, check.title.as_deref().unwrap_or("")));
+    }
+    enum Item<'a> {
+        Review(&'a super::state::Review),
+        Talk(&'a super::state::Talk),
+    }
+    let mut items: Vec<(u64, Item<'_>)> = Vec::new();
+    // A review that only carries a reply is not shown on its own.
+    let bare = |id: u64| pull.comments.iter().any(|c| c.review == id && c.reply_to.is_some());
+    items.extend(pull.reviews.iter().filter(|r| !(r.body.is_empty() && bare(r.id))).map(|r| (r.id, Item::Review(r))));
+    items.extend(pull.talk.iter().map(|talk| (talk.id, Item::Talk(talk))));
+    items.sort_by_key(|(id, _)| *id);
+    for (_, item) in items {
+        match item {
+            Item::Talk(talk) => {
+                let author = talk.author.as_deref().unwrap_or("ghost");
+                page.push_str(&format!("\n{author} said{}\n", reactions(&talk.reactions)));
+                page.push_str(&indented(&seen(state, pull, &talk.body), "  "));
+            }
+            Item::Review(review) => {
+                let verb = match review.state {
+                    "APPROVED" => "approved",
+                    "CHANGES_REQUESTED" => "requested changes",
+                    "PENDING" => "has a review pending",
+                    "DISMISSED" => "had a review dismissed",
+                    _ => "reviewed",
+                };
+                page.push_str(&format!("\n{} {verb} {}\n", review.author, name_of(pull, &review.commit)));
+                page.push_str(&indented(&seen(state, pull, &review.body), "  "));
+                for comment in pull.comments.iter().filter(|c| c.review == review.id && c.reply_to.is_none()) {
+                    page.push_str(&thread(state, pull, comment));
+                }
+            }
+        }
+    }
+    page
+}
+
+fn thread(state: &State, pull: &Pull, root: &Comment) -> String {
+    let side = if root.left { " (old)" } else { "" };
+    let now = state.present_line(pull, root, root.line);
+    let range = root.start.map_or_else(|| root.line.to_string(), |start| format!("{start}-{}", root.line));
+    let outdated = if now.is_none() { " [outdated]" } else { "" };
+    let resolved = if root.resolved { " [resolved]" } else { "" };
+    let mut text = format!("\n  {}:{range}{side}{outdated}{resolved}\n", root.path);
+    for line in commented(root) {
+        text.push_str(&format!("  | {}{}\n", line.mark, line.text));
+    }
+    text.push_str(&indented(&seen(state, pull, &root.body), "    "));
+    if !root.reactions.is_empty() {
+        text.push_str(&format!("   {}\n", reactions(&root.reactions)));
+    }
+    for reply in pull.comments.iter().filter(|comment| comment.reply_to == Some(root.id)) {
+        let author = reply.author.as_deref().unwrap_or("ghost");
+        text.push_str(&format!("    > {author}{}:\n", reactions(&reply.reactions)));
+        text.push_str(&indented(&seen(state, pull, &reply.body), "      "));
+    }
+    text
+}
+
+/// The code lines a comment stands on, as GitHub shows them above it.
+fn commented(comment: &Comment) -> Vec<Line<'_>> {
+    let number = |line: &Line<'_>| if comment.left { line.old } else { line.new };
+    let from = comment.start.unwrap_or(comment.line);
+    // The piece of hunk is shorter than its header says, which reading by counts bears.
+    let mut shown = lines(&comment.hunk);
+    shown.retain(|line| number(line).is_some_and(|number| (from..=comment.line).contains(&number)));
+    shown
+}
+
+/// Markdown as people see it: without HTML comments, and with commits by the name of the head they are.
+fn seen(state: &State, pull: &Pull, body: &str) -> String {
+    let mut text = String::new();
+    let mut rest = body;
+    while let Some((before, after)) = rest.split_once("<!--") {
+        text.push_str(before);
+        rest = after.split_once("-->").map_or("", |(_, after)| after);
+    }
+    text.push_str(rest);
+    for sha in pull.heads.iter().chain([&pull.base_sha]) {
+        let name = name_of(pull, sha);
+        for length in [40, 12, 10, 8, 7] {
+            text = text.replace(&sha[..length], &name);
+        }
+    }
+    text.replace(&state.url, "https://github.test")
+}
+
+/// `head1` for the first head, and so on.
+fn name_of(pull: &Pull, sha: &str) -> String {
+    match pull.heads.iter().position(|head| head == sha) {
+        Some(at) => format!("head{}", at + 1),
+        None if sha == pull.base_sha => "base".to_owned(),
+        None => "a commit".to_owned(),
+    }
+}
+
+fn reactions(reactions: &[super::state::Reaction]) -> String {
+    reactions.iter().map(|reaction| format!(" [{} {}]", reaction.content, reaction.author)).collect()
+}
+
+/// Without blank lines at the ends and without trailing blanks, which an editor would take from a snapshot.
+fn indented(text: &str, by: &str) -> String {
+    let text = text.trim();
+    if text.is_empty() {
+        return String::new();
+    }
+    let line = |line: &str| if line.trim().is_empty() { "\n".to_owned() } else { format!("{by}{}\n", line.trim_end()) };
+    text.lines().map(line).collect()
+}

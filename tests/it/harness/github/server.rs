@@ -1,0 +1,275 @@
+//! The HTTP side: one handler for everything. It reads the request, lets faults strike, asks who is calling, finds the
+//! route, checks both sides against GitHub's schema and writes the log.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::connect_info::Connected;
+use axum::extract::{ConnectInfo, Request, State as Shared};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::Response;
+use axum::serve::{IncomingStream, Listener};
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::fault::Kind;
+use super::state::{Logged, State};
+use super::{openapi, routes};
+
+/// A request as the routes see it.
+pub struct Asked {
+    pub method: String,
+    /// Decoded segments of the path.
+    pub path: Vec<String>,
+    pub query: HashMap<String, String>,
+    pub body: Value,
+    pub accept: String,
+    pub caller: Caller,
+}
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Caller {
+    Nobody,
+    /// The App, by its signed assertion.
+    App,
+    /// An installation, for these repositories.
+    Installation { id: u64, repos: std::collections::BTreeSet<u64> },
+    /// A person with a token.
+    Person(String),
+}
+
+/// What is answered.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Content,
+}
+
+#[derive(Debug, Clone)]
+pub enum Content {
+    Json(Value),
+    Raw(Vec<u8>),
+    Nothing,
+}
+
+impl Answer {
+    pub fn json(status: u16, body: Value) -> Self {
+        Self { status, headers: Vec::new(), body: Content::Json(body) }
+    }
+
+    pub fn ok(body: Value) -> Self {
+        Self::json(200, body)
+    }
+
+    pub fn error(status: u16, message: &str) -> Self {
+        let docs = "https://docs.github.com/rest";
+        Self::json(status, json!({ "message": message, "documentation_url": docs, "status": status.to_string() }))
+    }
+
+    pub fn not_found() -> Self {
+        Self::error(404, "Not Found")
+    }
+
+    pub fn invalid(errors: &[Value]) -> Self {
+        let docs = "https://docs.github.com/rest";
+        let message = if errors.iter().all(Value::is_string) { "Unprocessable Entity" } else { "Validation Failed" };
+        Self::json(422, json!({ "message": message, "errors": errors, "documentation_url": docs, "status": "422" }))
+    }
+}
+
+/// Serves a state on a free port of this machine until the test's runtime ends.
+pub async fn serve(state: Arc<Mutex<State>>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let app = Router::new().fallback(handle).with_state(state).into_make_service_with_connect_info::<Cut>();
+    tokio::spawn(async move { axum::serve(Cuttable(listener), app).await.unwrap() });
+    address
+}
+
+async fn handle(Shared(state): Shared<Arc<Mutex<State>>>, ConnectInfo(cut): ConnectInfo<Cut>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let bytes = to_bytes(body, 64 << 20).await.unwrap_or_default();
+    let (method, path) = (parts.method.to_string(), parts.uri.path().to_owned());
+    let query = parts.uri.query().unwrap_or_default().to_owned();
+    // Enterprise Server has its API below a path; the stand-in is found there too.
+    let path = match path.as_str() {
+        "/api/graphql" => "/graphql".to_owned(),
+        path => path.strip_prefix("/api/v3").unwrap_or(path).to_owned(),
+    };
+    let fault = {
+        let mut state = state.lock().unwrap();
+        state.faults.iter_mut().find_map(|fault| fault.takes(&method, &path).then(|| fault.kind.clone()))
+    };
+    match &fault {
+        Some(Kind::Hold(gate)) => gate.pass().await,
+        Some(Kind::Slow(by)) => tokio::time::sleep(*by).await,
+        _ => {}
+    }
+    let mut guard = state.lock().unwrap();
+    let state = &mut *guard;
+    let mut logged = Logged { method: method.clone(), path: path.clone(), query: query.clone(), status: None };
+    let cut_now = |state: &mut State, logged: Logged| {
+        state.log.push(logged);
+        cut.0.store(true, Ordering::SeqCst);
+        Response::new(Body::empty())
+    };
+    let answer = match &fault {
+        Some(Kind::Drop) => return cut_now(state, logged),
+        Some(Kind::NotJson) => Answer { status: 200, headers: Vec::new(), body: Content::Raw(b"<html>Sign in to the proxy</html>".to_vec()) },
+        Some(Kind::Answer { status, headers, body }) => {
+            let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+            Answer { status: *status, headers, body: Content::Json(body.clone()) }
+        }
+        _ => {
+            let answer = answer(state, &method, &path, &query, &parts.headers, &bytes);
+            match &fault {
+                Some(Kind::ApplyThenDrop) => return cut_now(state, logged),
+                Some(Kind::ApplyThenStatus(status)) => Answer::error(*status, "Server Error"),
+                _ => answer,
+            }
+        }
+    };
+    logged.status = Some(answer.status);
+    state.log.push(logged);
+    write(state, answer, &parts.headers, matches!(fault, Some(Kind::Truncated)))
+}
+
+fn answer(state: &mut State, method: &str, path: &str, query: &str, headers: &HeaderMap, bytes: &Bytes) -> Answer {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+    for (name, wanted) in [("user-agent", ""), ("x-github-api-version", "2022-11-28")] {
+        let got = text(name);
+        if got.is_empty() || !got.contains(wanted) {
+            state.complaints.push(format!("{method} {path} was sent with {name} `{got}`"));
+        }
+    }
+    let body = match bytes.as_ref() {
+        b"" => Value::Null,
+        bytes => match serde_json::from_slice(bytes) {
+            Ok(body) => body,
+            Err(_) => return Answer::error(400, "Problems parsing JSON"),
+        },
+    };
+    let caller = match routes::app::caller(state, &text("authorization")) {
+        Ok(caller) => caller,
+        Err(answer) => return answer,
+    };
+    let decode = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let asked = Asked {
+        method: method.to_owned(),
+        path: path.split('/').skip(1).map(decode).collect(),
+        query: url::form_urlencoded::parse(query.as_bytes()).into_owned().collect(),
+        body,
+        accept: text("accept"),
+        caller,
+    };
+    let answer = routes::route(state, &asked);
+    let Some(answer) = answer else {
+        state.complaints.push(format!("GitHub has no {method} {path}, or the stand-in does not know it"));
+        return Answer::not_found();
+    };
+    state.complaints.extend(openapi::check(&asked, path, query, &answer));
+    answer
+}
+
+fn write(state: &mut State, answer: Answer, asked: &HeaderMap, truncated: bool) -> Response {
+    let (bytes, kind) = match answer.body {
+        Content::Json(json) => (json.to_string().into_bytes(), "application/json; charset=utf-8"),
+        Content::Raw(bytes) => (bytes, "application/vnd.github.raw+json; charset=utf-8"),
+        Content::Nothing => (Vec::new(), ""),
+    };
+    let etag = format!("W/\"{}\"", super::state::blob_sha(&bytes));
+    let unchanged = answer.status == 200 && asked.get(header::IF_NONE_MATCH).is_some_and(|known| known == etag.as_str());
+    // What is answered 304 is not counted.
+    let who = asked.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+    let used = state.used.entry(who).or_default();
+    *used += u64::from(!unchanged);
+    let remaining = 5_000_u64.saturating_sub(*used);
+    let reset = state.now().as_second() + 3_600;
+    let status = if unchanged { StatusCode::NOT_MODIFIED } else { StatusCode::from_u16(answer.status).unwrap() };
+    let mut response = Response::builder().status(status);
+    let told = |name: &str| answer.headers.iter().any(|(told, _)| told == name);
+    for (name, value) in [("x-ratelimit-limit", 5_000.to_string()), ("x-ratelimit-remaining", remaining.to_string()), ("x-ratelimit-reset", reset.to_string())] {
+        if !told(name) {
+            response = response.header(name, value);
+        }
+    }
+    for (name, value) in &answer.headers {
+        response = response.header(name, value);
+    }
+    if !kind.is_empty() {
+        response = response.header(header::CONTENT_TYPE, kind).header(header::ETAG, etag);
+    }
+    if unchanged {
+        return response.body(Body::empty()).unwrap();
+    }
+    if truncated {
+        let half = Bytes::copy_from_slice(bytes.get(..bytes.len() / 2).unwrap_or_default());
+        let stream = futures_util::stream::iter([Ok(half), Err(io::Error::other("cut"))]);
+        return response.header(header::CONTENT_LENGTH, bytes.len()).body(Body::from_stream(stream)).unwrap();
+    }
+    response.body(Body::from(bytes)).unwrap()
+}
+
+/// Set for a connection that is to be cut: from then on nothing is written to it.
+#[derive(Clone, Default)]
+struct Cut(Arc<AtomicBool>);
+
+struct Cuttable(TcpListener);
+
+struct Connection {
+    stream: TcpStream,
+    cut: Cut,
+}
+
+impl Listener for Cuttable {
+    type Io = Connection;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Connection, SocketAddr) {
+        let (stream, address) = Listener::accept(&mut self.0).await;
+        (Connection { stream, cut: Cut::default() }, address)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+}
+
+impl Connected<IncomingStream<'_, Cuttable>> for Cut {
+    fn connect_info(stream: IncomingStream<'_, Cuttable>) -> Self {
+        stream.io().cut.clone()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if self.cut.0.load(Ordering::SeqCst) {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
