@@ -2,7 +2,6 @@
 //! the test.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -36,8 +35,6 @@ pub(super) enum Kind {
     NotJson,
     /// The request waits at a gate.
     Hold(Gate),
-    /// The answer takes this long.
-    Slow(Duration),
 }
 
 /// Where requests wait until a test lets them pass.
@@ -134,11 +131,6 @@ impl Fault {
     /// The request waits at a gate, then goes on.
     pub fn hold(route: &str, gate: &Gate) -> Self {
         Self::on(route, Kind::Hold(gate.clone()))
-    }
-
-    /// The request takes this long, then goes on.
-    pub fn slow(route: &str, by: Duration) -> Self {
-        Self::on(route, Kind::Slow(by))
     }
 
     /// Not for the first `count` requests.

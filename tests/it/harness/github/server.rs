@@ -110,10 +110,8 @@ async fn handle(Shared(state): Shared<Arc<Mutex<State>>>, ConnectInfo(cut): Conn
         let mut state = state.lock().unwrap();
         state.faults.iter_mut().find_map(|fault| fault.takes(&method, &path).then(|| fault.kind.clone()))
     };
-    match &fault {
-        Some(Kind::Hold(gate)) => gate.pass().await,
-        Some(Kind::Slow(by)) => tokio::time::sleep(*by).await,
-        _ => {}
+    if let Some(Kind::Hold(gate)) = &fault {
+        gate.pass().await;
     }
     let mut guard = state.lock().unwrap();
     let state = &mut *guard;
