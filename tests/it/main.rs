@@ -5,5 +5,6 @@
 mod harness;
 
 mod database;
+mod github_client;
 mod queue;
 mod worker;

@@ -315,7 +315,14 @@ impl FakeGitHub {
         entry.line(false, line).expect("a line of the diff");
         let (commit, base, at) = (pull.head().to_owned(), state.base_of(pull), state.now());
         let hunk = State::hunk_above(entry.patch().unwrap_or_default(), false, line);
-        let review = Review { id: state.id(), author: by.into(), body: String::new(), state: "COMMENTED", commit: commit.clone(), at };
+        let review = Review {
+            id: state.id(),
+            author: by.into(),
+            body: String::new(),
+            state: "COMMENTED",
+            commit: commit.clone(),
+            at,
+        };
         let comment = Comment {
             id: state.id(),
             review: review.id,

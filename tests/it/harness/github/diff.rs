@@ -225,7 +225,13 @@ fn similarity(old: &File, new: &File) -> f64 {
     let (a, b) = (split(&old.bytes), split(&new.bytes));
     let same: usize = capture_diff_slices(Algorithm::Myers, &a, &b)
         .iter()
-        .map(|op| if let DiffOp::Equal { old_index, len, .. } = *op { a[old_index..old_index + len].iter().map(|l| l.len()).sum() } else { 0 })
+        .map(|op| {
+            if let DiffOp::Equal { old_index, len, .. } = *op {
+                a[old_index..old_index + len].iter().map(|l| l.len()).sum()
+            } else {
+                0
+            }
+        })
         .sum();
     same as f64 / old.bytes.len().max(new.bytes.len()) as f64
 }

@@ -6,21 +6,80 @@ use super::diff;
 use super::state::{Account, Check, Comment, Commit, Fork, Pull, Reaction, Repo, Review, State, Talk, encoded};
 
 const REPO_LINKS: &[&str] = &[
-    "archive/{archive_format}{/ref}", "assignees{/user}", "git/blobs{/sha}", "branches{/branch}",
-    "collaborators{/collaborator}", "comments{/number}", "commits{/sha}", "compare/{base}...{head}",
-    "contents/{+path}", "contributors", "deployments", "downloads", "events", "forks", "git/commits{/sha}",
-    "git/refs{/sha}", "git/tags{/sha}", "hooks", "issues/comments{/number}", "issues/events{/number}",
-    "issues{/number}", "keys{/key_id}", "labels{/name}", "languages", "merges", "milestones{/number}",
-    "notifications{?since,all,participating}", "pulls{/number}", "releases{/id}", "stargazers", "statuses/{sha}",
-    "subscribers", "subscription", "tags", "teams", "git/trees{/sha}",
+    "archive/{archive_format}{/ref}",
+    "assignees{/user}",
+    "git/blobs{/sha}",
+    "branches{/branch}",
+    "collaborators{/collaborator}",
+    "comments{/number}",
+    "commits{/sha}",
+    "compare/{base}...{head}",
+    "contents/{+path}",
+    "contributors",
+    "deployments",
+    "downloads",
+    "events",
+    "forks",
+    "git/commits{/sha}",
+    "git/refs{/sha}",
+    "git/tags{/sha}",
+    "hooks",
+    "issues/comments{/number}",
+    "issues/events{/number}",
+    "issues{/number}",
+    "keys{/key_id}",
+    "labels{/name}",
+    "languages",
+    "merges",
+    "milestones{/number}",
+    "notifications{?since,all,participating}",
+    "pulls{/number}",
+    "releases{/id}",
+    "stargazers",
+    "statuses/{sha}",
+    "subscribers",
+    "subscription",
+    "tags",
+    "teams",
+    "git/trees{/sha}",
 ];
 const REPO_LINK_NAMES: &[&str] = &[
-    "archive_url", "assignees_url", "blobs_url", "branches_url", "collaborators_url", "comments_url", "commits_url",
-    "compare_url", "contents_url", "contributors_url", "deployments_url", "downloads_url", "events_url", "forks_url",
-    "git_commits_url", "git_refs_url", "git_tags_url", "hooks_url", "issue_comment_url", "issue_events_url",
-    "issues_url", "keys_url", "labels_url", "languages_url", "merges_url", "milestones_url", "notifications_url",
-    "pulls_url", "releases_url", "stargazers_url", "statuses_url", "subscribers_url", "subscription_url", "tags_url",
-    "teams_url", "trees_url",
+    "archive_url",
+    "assignees_url",
+    "blobs_url",
+    "branches_url",
+    "collaborators_url",
+    "comments_url",
+    "commits_url",
+    "compare_url",
+    "contents_url",
+    "contributors_url",
+    "deployments_url",
+    "downloads_url",
+    "events_url",
+    "forks_url",
+    "git_commits_url",
+    "git_refs_url",
+    "git_tags_url",
+    "hooks_url",
+    "issue_comment_url",
+    "issue_events_url",
+    "issues_url",
+    "keys_url",
+    "labels_url",
+    "languages_url",
+    "merges_url",
+    "milestones_url",
+    "notifications_url",
+    "pulls_url",
+    "releases_url",
+    "stargazers_url",
+    "statuses_url",
+    "subscribers_url",
+    "subscription_url",
+    "tags_url",
+    "teams_url",
+    "trees_url",
 ];
 
 impl State {
@@ -56,11 +115,21 @@ impl State {
     /// `GET /users/{login}`.
     pub fn public_user_json(&self, login: &str) -> Value {
         let mut json = self.user_json(Some(login));
-        for (key, value) in [("name", Value::Null), ("company", Value::Null), ("blog", json!("")), ("location", Value::Null),
-            ("email", Value::Null), ("hireable", Value::Null), ("bio", Value::Null), ("public_repos", json!(0)),
-            ("public_gists", json!(0)), ("followers", json!(0)), ("following", json!(0)),
-            ("created_at", json!("2020-01-01T00:00:00Z")), ("updated_at", json!("2020-01-01T00:00:00Z"))]
-        {
+        for (key, value) in [
+            ("name", Value::Null),
+            ("company", Value::Null),
+            ("blog", json!("")),
+            ("location", Value::Null),
+            ("email", Value::Null),
+            ("hireable", Value::Null),
+            ("bio", Value::Null),
+            ("public_repos", json!(0)),
+            ("public_gists", json!(0)),
+            ("followers", json!(0)),
+            ("following", json!(0)),
+            ("created_at", json!("2020-01-01T00:00:00Z")),
+            ("updated_at", json!("2020-01-01T00:00:00Z")),
+        ] {
             json[key] = value;
         }
         json
@@ -74,13 +143,17 @@ impl State {
             "fork": false, "url": url, "created_at": "2020-01-01T00:00:00Z", "updated_at": "2020-01-01T00:00:00Z",
             "pushed_at": "2020-01-01T00:00:00Z", "git_url": format!("git://github.example/{}.git", repo.full_name()),
             "ssh_url": format!("git@github.example:{}.git", repo.full_name()), "clone_url": format!("{html}.git"),
-            "svn_url": html, "homepage": null, "size": 1, "stargazers_count": 0, "watchers_count": 0, "language": null,
+            "svn_url": html,
+        });
+        let more = json!({
+            "homepage": null, "size": 1, "stargazers_count": 0, "watchers_count": 0, "language": null,
             "has_issues": true, "has_projects": true, "has_downloads": true, "has_wiki": true, "has_pages": false,
             "has_discussions": false, "forks_count": 0, "mirror_url": null, "archived": false, "disabled": false,
             "open_issues_count": 0, "license": null, "allow_forking": true, "is_template": false,
             "web_commit_signoff_required": false, "topics": [], "forks": 0, "open_issues": 0, "watchers": 0,
             "visibility": if repo.private { "private" } else { "public" }, "default_branch": "main",
         });
+        extend(&mut json, more);
         for (name, link) in REPO_LINK_NAMES.iter().zip(REPO_LINKS) {
             let slash = if link.starts_with('{') { "" } else { "/" };
             json[*name] = json!(format!("{url}{slash}{link}"));
@@ -112,7 +185,7 @@ impl State {
         let issue = format!("{url}/issues/{number}");
         let statuses = format!("{url}/statuses/{}", pull.head());
         let href = |url: &str| json!({ "href": url });
-        json!({
+        let mut json = json!({
             "url": own, "id": pull.id, "node_id": format!("PR_{}", pull.id), "html_url": format!("{html}/pull/{number}"),
             "diff_url": format!("{html}/pull/{number}.diff"), "patch_url": format!("{html}/pull/{number}.patch"),
             "issue_url": issue, "number": number, "state": if pull.open { "open" } else { "closed" }, "locked": false,
@@ -121,6 +194,8 @@ impl State {
             "closed_at": if pull.open { Value::Null } else { json!(self.now().to_string()) },
             "merged_at": pull.merged_at.map(|at| at.to_string()), "merge_commit_sha": pull.head(), "assignee": null,
             "assignees": [], "requested_reviewers": [], "requested_teams": [], "labels": [], "milestone": null,
+        });
+        let more = json!({
             "draft": pull.draft, "commits_url": format!("{own}/commits"), "review_comments_url": format!("{own}/comments"),
             "review_comment_url": format!("{url}/pulls/comments{{/number}}"), "comments_url": format!("{issue}/comments"),
             "statuses_url": statuses,
@@ -133,7 +208,9 @@ impl State {
                 "statuses": href(&statuses),
             },
             "author_association": "CONTRIBUTOR", "auto_merge": null, "active_lock_reason": null,
-        })
+        });
+        extend(&mut json, more);
+        json
     }
 
     /// A pull request as `GET /pulls/{number}` and webhooks have it.
@@ -264,7 +341,8 @@ impl State {
         let html = format!("{}/runs/{}", self.repo_html(repo), check.id);
         // Pull requests of forks are not named here.
         let own = |pull: &&Pull| pull.fork.is_none() && pull.open && pull.head() == check.head_sha;
-        let pulls: Vec<Value> = repo.pulls.values().filter(own).map(|pull| self.minimal_pull_json(repo, pull)).collect();
+        let pulls: Vec<Value> =
+            repo.pulls.values().filter(own).map(|pull| self.minimal_pull_json(repo, pull)).collect();
         json!({
             "id": check.id, "name": check.name, "node_id": format!("CR_{}", check.id), "head_sha": check.head_sha,
             "external_id": check.external_id, "url": url, "html_url": html,
@@ -308,9 +386,12 @@ impl State {
     /// The piece of diff that GitHub shows over a comment: from the hunk's beginning to the line.
     pub fn hunk_above(patch: &str, left: bool, line: u64) -> String {
         let all = diff::lines(patch);
-        let Some(at) = all.iter().find(|l| if left { l.old } else { l.new } == Some(line)) else { return String::new() };
+        let Some(at) = all.iter().find(|l| if left { l.old } else { l.new } == Some(line)) else {
+            return String::new();
+        };
         let header = patch.split('\n').filter(|text| text.starts_with("@@ ")).nth(at.hunk - 1).unwrap_or_default();
-        let shown = all.iter().filter(|l| l.hunk == at.hunk && l.index <= at.index).map(|l| format!("{}{}", l.mark, l.text));
+        let shown =
+            all.iter().filter(|l| l.hunk == at.hunk && l.index <= at.index).map(|l| format!("{}{}", l.mark, l.text));
         std::iter::once(header.to_owned()).chain(shown).collect::<Vec<_>>().join("\n")
     }
 }

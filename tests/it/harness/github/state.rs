@@ -262,7 +262,8 @@ impl State {
             }
         }
         let sha = short(&hex::encode(hash.finalize()));
-        let commit = Commit { sha: sha.clone(), parents, message: message.into(), files: Arc::new(files), at: self.now() };
+        let commit =
+            Commit { sha: sha.clone(), parents, message: message.into(), files: Arc::new(files), at: self.now() };
         self.commits.insert(sha.clone(), commit);
         sha
     }

@@ -41,19 +41,23 @@ pub fn pull(state: &mut State, repo: u64, number: u64, by: &str, action: &str, m
 
 /// `pull_request_review` submitted.
 pub fn review(state: &mut State, repo: u64, number: u64, by: &str, review: &Review) {
-    let (pull, mut json) = with(state, repo, number, |repo, pull| {
-        (state.pull_json(repo, pull), state.review_json(repo, pull, review))
-    });
+    let (pull, mut json) =
+        with(state, repo, number, |repo, pull| (state.pull_json(repo, pull), state.review_json(repo, pull, review)));
     // Webhooks spell the state in lower case.
     json["state"] = json!(review.state.to_lowercase());
-    send(state, repo, "pull_request_review", by, json!({ "action": "submitted", "review": json, "pull_request": pull }));
+    send(
+        state,
+        repo,
+        "pull_request_review",
+        by,
+        json!({ "action": "submitted", "review": json, "pull_request": pull }),
+    );
 }
 
 /// `pull_request_review_comment` created.
 pub fn comment(state: &mut State, repo: u64, number: u64, by: &str, comment: &Comment) {
-    let (pull, json) = with(state, repo, number, |repo, pull| {
-        (state.pull_json(repo, pull), state.comment_json(repo, pull, comment))
-    });
+    let (pull, json) =
+        with(state, repo, number, |repo, pull| (state.pull_json(repo, pull), state.comment_json(repo, pull, comment)));
     let payload = json!({ "action": "created", "comment": json, "pull_request": pull });
     send(state, repo, "pull_request_review_comment", by, payload);
 }
@@ -66,14 +70,19 @@ pub fn thread(state: &mut State, repo: u64, number: u64, by: &str, root: u64, ac
         (state.pull_json(repo, pull), comments)
     });
     let thread = json!({ "node_id": format!("PRRT_{root}"), "comments": comments });
-    send(state, repo, "pull_request_review_thread", by, json!({ "action": action, "thread": thread, "pull_request": pull }));
+    send(
+        state,
+        repo,
+        "pull_request_review_thread",
+        by,
+        json!({ "action": action, "thread": thread, "pull_request": pull }),
+    );
 }
 
 /// `issue_comment`.
 pub fn talk(state: &mut State, repo: u64, number: u64, by: &str, talk: &Talk, action: &str) {
-    let (issue, json) = with(state, repo, number, |repo, pull| {
-        (state.issue_json(repo, pull), state.talk_json(repo, pull, talk))
-    });
+    let (issue, json) =
+        with(state, repo, number, |repo, pull| (state.issue_json(repo, pull), state.talk_json(repo, pull, talk)));
     send(state, repo, "issue_comment", by, json!({ "action": action, "issue": issue, "comment": json }));
 }
 

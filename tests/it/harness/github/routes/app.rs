@@ -56,7 +56,8 @@ pub fn installations(state: &State, asked: &Asked) -> Answer {
     if asked.caller != Caller::App {
         return Answer::error(401, "A JSON web token could not be decoded");
     }
-    let all: Vec<Value> = state.installations.iter().map(|installation| state.installation_json(installation.id)).collect();
+    let all: Vec<Value> =
+        state.installations.iter().map(|installation| state.installation_json(installation.id)).collect();
     super::page(state, asked, "/app/installations", &all)
 }
 
@@ -71,20 +72,36 @@ pub fn token(state: &mut State, asked: &Asked, id: &str) -> Answer {
     if installation.suspended {
         return Answer::error(403, "This installation has been suspended");
     }
-    let asked_for: Option<BTreeSet<u64>> = asked.body.get("repository_ids").and_then(Value::as_array).map(|ids| ids.iter().filter_map(Value::as_u64).collect());
+    let asked_for: Option<BTreeSet<u64>> = asked
+        .body
+        .get("repository_ids")
+        .and_then(Value::as_array)
+        .map(|ids| ids.iter().filter_map(Value::as_u64).collect());
     let repos = asked_for.unwrap_or_else(|| installation.repos.clone());
     if !repos.is_subset(&installation.repos) {
-        return Answer::error(422, "There is at least one repository that does not exist or is not accessible to the parent installation.");
+        return Answer::error(
+            422,
+            "There is at least one repository that does not exist or is not accessible to the parent installation.",
+        );
     }
     let installation = installation.id;
     let serial = state.id();
     // The stateless form of 2026: long, with dots and dashes, different each time.
-    let token = format!("ghs_{}_{}.{}-{serial}.{}", state.app.id, "eyJ0eXAiOiJKV1Qi".repeat(8), "Zm9yIHRlc3Rz-X_".repeat(16), "c2ln".repeat(32));
+    let token = format!(
+        "ghs_{}_{}.{}-{serial}.{}",
+        state.app.id,
+        "eyJ0eXAiOiJKV1Qi".repeat(8),
+        "Zm9yIHRlc3Rz-X_".repeat(16),
+        "c2ln".repeat(32)
+    );
     let expires = state.now() + SignedDuration::from_hours(1);
     state.tokens.insert(token.clone(), Token { installation, repos, expires });
-    Answer::json(201, json!({
-        "token": token, "expires_at": expires.to_string(), "permissions": state.app.permissions, "repository_selection": "selected",
-    }))
+    Answer::json(
+        201,
+        json!({
+            "token": token, "expires_at": expires.to_string(), "permissions": state.app.permissions, "repository_selection": "selected",
+        }),
+    )
 }
 
 /// `POST /app-manifests/{code}/conversions`: each code once.
@@ -93,10 +110,13 @@ pub fn convert(state: &mut State, code: &str) -> Answer {
         return Answer::not_found();
     }
     let mut json = state.app_json();
-    super::super::json::extend(&mut json, json!({
-        "client_secret": "a-client-secret", "webhook_secret": "a-webhook-secret",
-        "pem": include_str!("../../../../../fixtures/github/test-app-key.pem"),
-    }));
+    super::super::json::extend(
+        &mut json,
+        json!({
+            "client_secret": "a-client-secret", "webhook_secret": "a-webhook-secret",
+            "pem": include_str!("../../../../../fixtures/github/test-app-key.pem"),
+        }),
+    );
     Answer::json(201, json)
 }
 

@@ -19,8 +19,17 @@ pub fn create(state: &mut State, asked: &Asked, repo: u64) -> Answer {
         return Answer::error(422, &format!("No commit found for SHA: {head_sha}"));
     }
     let mut check = Check {
-        id: state.id(), name, head_sha, status: "queued".into(), conclusion: None, title: None, summary: None,
-        external_id: String::new(), details_url: None, started_at: state.now(), completed_at: None,
+        id: state.id(),
+        name,
+        head_sha,
+        status: "queued".into(),
+        conclusion: None,
+        title: None,
+        summary: None,
+        external_id: String::new(),
+        details_url: None,
+        started_at: state.now(),
+        completed_at: None,
     };
     if let Err(answer) = apply(state, &mut check, body) {
         return answer;

@@ -30,7 +30,9 @@ pub fn reply(state: &mut State, asked: &Asked, repo: u64, number: u64, id: u64) 
     }
     let body = asked.body.get("body").and_then(Value::as_str).unwrap_or_default().to_owned();
     if let Some(why) = body_refused(&body) {
-        return Answer::invalid(&[json!({ "resource": "PullRequestReviewComment", "field": "body", "code": "custom", "message": why })]);
+        return Answer::invalid(&[
+            json!({ "resource": "PullRequestReviewComment", "field": "body", "code": "custom", "message": why }),
+        ]);
     }
     let me = actor(state, asked);
     match add_reply(state, repo, number, id, &me, &body) {
@@ -49,7 +51,8 @@ pub fn add_reply(state: &mut State, repo: u64, number: u64, id: u64, by: &str, b
     let root = to.reply_to.unwrap_or(to.id);
     let root = pull.comments.iter().find(|comment| comment.id == root)?.clone();
     let (head, at) = (pull.head().to_owned(), state.now());
-    let review = Review { id: state.id(), author: by.into(), body: String::new(), state: "COMMENTED", commit: head, at };
+    let review =
+        Review { id: state.id(), author: by.into(), body: String::new(), state: "COMMENTED", commit: head, at };
     let comment = Comment {
         id: state.id(),
         review: review.id,
@@ -89,7 +92,9 @@ pub fn say(state: &mut State, asked: &Asked, repo: u64, number: u64) -> Answer {
     }
     let body = asked.body.get("body").and_then(Value::as_str).unwrap_or_default().to_owned();
     if let Some(why) = body_refused(&body) {
-        return Answer::invalid(&[json!({ "resource": "IssueComment", "field": "data", "code": "unprocessable", "message": why })]);
+        return Answer::invalid(&[
+            json!({ "resource": "IssueComment", "field": "data", "code": "unprocessable", "message": why }),
+        ]);
     }
     if find(state, repo, number).is_err() {
         return Answer::not_found();
@@ -102,7 +107,8 @@ pub fn say(state: &mut State, asked: &Asked, repo: u64, number: u64) -> Answer {
 
 /// Adds a comment to the timeline and sends its webhook; for the API and for people alike.
 pub fn add_talk(state: &mut State, repo: u64, number: u64, by: &str, body: &str) -> Talk {
-    let talk = Talk { id: state.id(), author: Some(by.into()), body: body.into(), reactions: Vec::new(), at: state.now() };
+    let talk =
+        Talk { id: state.id(), author: Some(by.into()), body: body.into(), reactions: Vec::new(), at: state.now() };
     state.repo_by_id(repo).pulls.get_mut(&number).unwrap().talk.push(talk.clone());
     webhook::talk(state, repo, number, by, &talk, "created");
     talk

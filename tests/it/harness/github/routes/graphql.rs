@@ -10,7 +10,9 @@ use super::reachable;
 const TEXT_BYTES: usize = 512_000;
 
 pub fn query(state: &mut State, asked: &Asked) -> Answer {
-    let Some(query) = asked.body.get("query").and_then(Value::as_str) else { return Answer::error(400, "A query attribute must be specified and must be a string.") };
+    let Some(query) = asked.body.get("query").and_then(Value::as_str) else {
+        return Answer::error(400, "A query attribute must be specified and must be a string.");
+    };
     let variable = |name: &str| asked.body.get("variables").and_then(|all| all.get(name)).and_then(Value::as_str);
     let (Some(owner), Some(name)) = (variable("owner"), variable("name")) else {
         return failed("Variable $owner of type String! was provided invalid value", None);
@@ -19,7 +21,10 @@ pub fn query(state: &mut State, asked: &Asked) -> Answer {
     let current = state.repos.iter().find(|repo| repo.former.iter().any(|(o, n)| o == owner && n == name));
     let (owner, name) = current.map_or((owner, name), |repo| (repo.owner.as_str(), repo.name.as_str()));
     if reachable(state, asked, owner, name).is_none() {
-        return failed(&format!("Could not resolve to a Repository with the name '{owner}/{name}'."), Some("NOT_FOUND"));
+        return failed(
+            &format!("Could not resolve to a Repository with the name '{owner}/{name}'."),
+            Some("NOT_FOUND"),
+        );
     }
     let Some((_, selection)) = query.split_once("repository(owner:$owner,name:$name){") else {
         state.complaints.push(format!("the stand-in does not understand the query {query}"));
@@ -30,7 +35,9 @@ pub fn query(state: &mut State, asked: &Asked) -> Answer {
     for part in selection.split(":object(expression:$").skip(1) {
         let variable_name = part.split(')').next().unwrap_or_default();
         let alias = alias_before(selection, variable_name);
-        let Some(expression) = variable(variable_name) else { return failed(&format!("Variable ${variable_name} was not provided"), None) };
+        let Some(expression) = variable(variable_name) else {
+            return failed(&format!("Variable ${variable_name} was not provided"), None);
+        };
         let fields = part.split_once('{').map_or("", |(_, rest)| rest);
         let fields = fields.split(":object(").next().unwrap_or_default();
         repository.insert(alias, object(state, expression, fields));

@@ -32,7 +32,7 @@ pub fn route(state: &mut State, asked: &Asked) -> Option<Answer> {
             in_repo(state, asked, id, rest)
         }
         (_, ["repositories", id, rest @ ..]) => {
-            let id = id.parse().ok()?;
+            let id: u64 = id.parse().ok()?;
             let repo = state.repos.iter().find(|repo| repo.id == id)?;
             let (owner, name) = (repo.owner.clone(), repo.name.clone());
             let Some(id) = reachable(state, asked, &owner, &name) else { return Some(Answer::not_found()) };
@@ -54,7 +54,9 @@ fn in_repo(state: &mut State, asked: &Asked, repo: u64, rest: &[&str]) -> Option
         ("POST", ["pulls", n, "reviews"]) => reviews::create(state, asked, repo, number(n)?),
         ("DELETE", ["pulls", n, "reviews", id]) => reviews::delete_pending(state, asked, repo, number(n)?, number(id)?),
         ("GET", ["pulls", n, "comments"]) => comments::list(state, asked, repo, number(n)?),
-        ("POST", ["pulls", n, "comments", id, "replies"]) => comments::reply(state, asked, repo, number(n)?, number(id)?),
+        ("POST", ["pulls", n, "comments", id, "replies"]) => {
+            comments::reply(state, asked, repo, number(n)?, number(id)?)
+        }
         ("GET", ["issues", n, "comments"]) if number(n).is_some() => comments::talk(state, asked, repo, number(n)?),
         ("POST", ["issues", n, "comments"]) if number(n).is_some() => comments::say(state, asked, repo, number(n)?),
         ("GET", ["issues", "comments", id]) => comments::one_said(state, repo, number(id)?),
@@ -91,8 +93,12 @@ fn moved(state: &State, owner: &str, name: &str, rest: &[&str], asked: &Asked) -
     let query: Vec<String> = asked.query.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
     let location = format!("{}/repositories/{}{rest}{query}", state.url, repo.id);
-    let (status, message) = if asked.method == "GET" { (301, "Moved Permanently") } else { (307, "Temporary Redirect") };
-    let mut answer = Answer::json(status, json!({ "message": message, "url": location, "documentation_url": "https://docs.github.com/rest" }));
+    let (status, message) =
+        if asked.method == "GET" { (301, "Moved Permanently") } else { (307, "Temporary Redirect") };
+    let mut answer = Answer::json(
+        status,
+        json!({ "message": message, "url": location, "documentation_url": "https://docs.github.com/rest" }),
+    );
     answer.headers.push(("location".into(), location));
     Some(answer)
 }
@@ -129,7 +135,8 @@ fn page(state: &State, asked: &Asked, route: &str, all: &[Value]) -> Answer {
     let last = all.len().div_ceil(per_page).max(1);
     let shown: Vec<Value> = all.iter().skip((page - 1) * per_page).take(per_page).cloned().collect();
     let mut answer = Answer::ok(Value::Array(shown));
-    let link = |page: usize, rel: &str| format!("<{}{route}?per_page={per_page}&page={page}>; rel=\"{rel}\"", state.url);
+    let link =
+        |page: usize, rel: &str| format!("<{}{route}?per_page={per_page}&page={page}>; rel=\"{rel}\"", state.url);
     let mut links = Vec::new();
     if page > 1 {
         links.extend([link(1, "first"), link(page - 1, "prev")]);

@@ -64,7 +64,8 @@ pub fn create(state: &mut State, asked: &Asked, repo: u64, number: u64) -> Answe
     for json in asked.body.get("comments").and_then(Value::as_array).into_iter().flatten() {
         let Some(place) = judge::comment(&entries, json).1 else { continue };
         let path = json.get("path").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let patch = entries.iter().find(|entry| entry.filename == path).and_then(|entry| entry.patch()).unwrap_or_default();
+        let patch =
+            entries.iter().find(|entry| entry.filename == path).and_then(|entry| entry.patch()).unwrap_or_default();
         comments.push(Comment {
             id: state.id(),
             review: review.id,
