@@ -17,6 +17,7 @@ mod pulls;
 pub mod rate;
 mod repository;
 mod reviews;
+pub mod store;
 pub mod wire;
 
 use serde::{Deserialize, Serialize};

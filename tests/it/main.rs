@@ -6,5 +6,7 @@ mod harness;
 
 mod database;
 mod github_client;
+mod intake;
 mod queue;
+mod webhook;
 mod worker;

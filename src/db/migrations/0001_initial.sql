@@ -7,6 +7,7 @@ CREATE TABLE deliveries (
     outcome TEXT NOT NULL,
     received_at BIGINT NOT NULL
 );
+CREATE INDEX deliveries_received ON deliveries (received_at);
 
 CREATE TABLE installations (
     id BIGINT PRIMARY KEY,
@@ -24,6 +25,7 @@ CREATE TABLE repositories (
     updated_at BIGINT NOT NULL,
     removed_at BIGINT
 );
+CREATE INDEX repositories_installation ON repositories (installation);
 
 CREATE TABLE jobs (
     id TEXT PRIMARY KEY,
