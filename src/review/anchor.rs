@@ -22,7 +22,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::finding::Finding;
-use crate::diff::{FileDiff, LineKind, Side};
+use crate::diff::{FileDiff, Side};
 
 /// Shortest fragment of a line that can be its own anchor, in characters that are no white space.
 pub const MIN_FRAGMENT: usize = 8;
@@ -195,9 +195,9 @@ impl<'a> Lines<'a> {
                 lines.left.at = None;
                 lines.right.at = None;
             }
-            match line.kind {
-                LineKind::Removed => lines.left.push(line.line, line.text),
-                LineKind::Added | LineKind::Context => lines.right.push(line.line, line.text),
+            match line.side {
+                Side::Left => lines.left.push(line.line, line.text),
+                Side::Right => lines.right.push(line.line, line.text),
             }
         }
         lines
@@ -387,6 +387,13 @@ mod tests {
         assert_eq!(at("b1", Some(3), Some(Side::Right), &diff), "R3");
         assert_eq!(at("a1", Some(3), Some(Side::Left), &diff), "L3");
         assert_eq!(at("a1", Some(3), Some(Side::Right), &diff), "QuoteNotFound");
+    }
+
+    #[test]
+    fn hunks_that_touch_are_two() {
+        let diff = diff("@@ -1 +1 @@\n-a1\n+b1\n@@ -2 +2 @@\n-a2\n+b2");
+        assert_eq!(at("b1\nb2", Some(1), None, &diff), "QuoteNotFound");
+        assert_eq!(at("a1\na2", Some(1), None, &diff), "QuoteNotFound");
     }
 
     #[test]

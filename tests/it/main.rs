@@ -4,9 +4,12 @@
 
 mod harness;
 
+mod adversary;
+mod corpus;
 mod database;
 mod github_client;
 mod intake;
+mod placement;
 mod queue;
 mod webhook;
 mod worker;

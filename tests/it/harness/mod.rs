@@ -4,3 +4,4 @@ pub(crate) mod clock;
 pub(crate) mod database;
 pub(crate) mod github;
 pub(crate) mod delivery;
+pub(crate) mod shared;
