@@ -13,3 +13,4 @@ mod placement;
 mod queue;
 mod webhook;
 mod worker;
+mod openai;
