@@ -3,3 +3,4 @@
 pub mod language;
 pub mod outline;
 pub mod rules;
+pub mod syntax;

@@ -1,8 +1,15 @@
 //! Functions a model may call, and the box that validates, limits and clips them.
 
+pub mod source;
 pub mod checkout;
 pub mod remote;
-pub mod source;
+pub mod parameters;
+pub mod read_file;
+pub mod list_files;
+pub mod search_code;
+pub mod read_diff;
+pub mod parse_code;
+pub mod check;
 pub mod toolbox;
 
 use std::sync::Arc;

@@ -28,4 +28,9 @@ pub trait SourceTree: Send + Sync {
         let _ = paths;
         Ok(())
     }
+
+    /// How many files one search may read: few where each costs a share of a request, many on a disk.
+    fn search_width(&self) -> usize {
+        300
+    }
 }

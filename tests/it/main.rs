@@ -14,3 +14,5 @@ mod queue;
 mod webhook;
 mod worker;
 mod openai;
+mod rules;
+mod tools;

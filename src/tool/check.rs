@@ -1,0 +1,184 @@
+//! Runs the rules over a file, and says which of their hits the change brought.
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::toolbox::MAX_RESULT_BYTES;
+use super::{Observation, Tool, ToolContext, ToolError, parameters};
+use crate::analysis::language::detect;
+use crate::analysis::rules::{Category, Hit, Scan, scan};
+use crate::chat::ToolSpecification;
+use crate::diff::{FileDiff, LineKind};
+
+/// `check_security`, `check_performance` or `check_style`.
+pub struct Check {
+    specification: ToolSpecification,
+    categories: &'static [Category],
+}
+
+/// What a check answers, as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CheckResult {
+    /// Hits on changed lines first, then by line.
+    pub hits: Vec<CheckHit>,
+    /// What could not be checked, or was left out; empty when nothing.
+    pub note: String,
+}
+
+/// One hit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CheckHit {
+    /// The hit itself.
+    #[serde(flatten)]
+    pub hit: Hit,
+    /// Whether any of its lines was added by this change; otherwise it was there before.
+    pub changed: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    /// Path from the root of the repository; the file under review when left out.
+    path: Option<String>,
+}
+
+impl Check {
+    /// `check_security`.
+    pub fn security() -> Self {
+        let what = "Looks for security problems in a file as it is after the change: injection, unsafe deserialisation, \
+                    weak cryptography, verification that is switched off, secrets.";
+        let example = r#"{"rule":"python-shell-injection","severity":"critical","category":"security","title":"Command line built from values and run by a shell","why":"…","fix":"…","line":12,"end_line":12,"quote":"    os.system(\"rm -r \" + path)","replacement":null,"confidence":0.85,"cwe":78,"changed":true}"#;
+        Self::new("check_security", what, "app.py", example, &[Category::Security])
+    }
+
+    /// `check_performance`.
+    pub fn performance() -> Self {
+        let what = "Looks for needless cost in a file as it is after the change: work repeated in loops, queries in loops, \
+                    blocking calls in asynchronous code.";
+        let example = r#"{"rule":"python-blocking-sleep-in-async","severity":"major","category":"performance","title":"Blocking sleep in an async function","why":"…","fix":"…","line":7,"end_line":7,"quote":"    time.sleep(1)","replacement":"    await asyncio.sleep(1)","confidence":0.9,"changed":false}"#;
+        Self::new("check_performance", what, "worker.py", example, &[Category::Performance])
+    }
+
+    /// `check_style`: correctness, readability and best practice.
+    pub fn style() -> Self {
+        let what = "Looks for mistakes and bad habits in a file as it is after the change: code that does something else \
+                    than it says (correctness), is hard to read (readability), or goes against what is known to work \
+                    (best_practice).";
+        let example = r#"{"rule":"python-mutable-default","severity":"major","category":"correctness","title":"Mutable default argument","why":"…","fix":"…","line":3,"end_line":3,"quote":"def add(item, items=[]):","replacement":null,"confidence":0.9,"changed":true}"#;
+        let categories = &[Category::Correctness, Category::Readability, Category::BestPractice];
+        Self::new("check_style", what, "cart.py", example, categories)
+    }
+
+    fn new(name: &str, what: &str, path: &str, example: &str, categories: &'static [Category]) -> Self {
+        let description = format!(
+            "{what} The result is JSON. `changed` says whether the hit is on a line this change added. The rules see one \
+             file and no data flow: judge each hit before you report it.\nExample: {{\"path\": \"{path}\"}}\nResult:\n\
+             {{\"hits\":[{example}],\"note\":\"\"}}"
+        );
+        Self { specification: parameters::specification::<Parameters>(name, &description), categories }
+    }
+}
+
+#[async_trait]
+impl Tool for Check {
+    fn specification(&self) -> &ToolSpecification {
+        &self.specification
+    }
+
+    async fn call(&self, arguments: &Value, cx: &ToolContext) -> Result<Observation, ToolError> {
+        let wanted: Parameters = parameters::read(arguments)?;
+        let path = parameters::path(wanted.path.as_deref(), cx)?;
+        let text = parameters::text(&path, cx).await?;
+        let language = detect(&path, text.split('\n').next().unwrap_or_default());
+        let (categories, scanned) = (self.categories, path.clone());
+        // Scanning takes up to seconds for hostile files: not on a thread that serves others.
+        let scan = tokio::task::spawn_blocking(move || scan(language, &scanned, &text, categories)).await;
+        let scan = scan.map_err(|_| ToolError::Refused(format!("{path} cannot be checked")))?;
+        let mut note = note(&scan);
+        if language.is_none() {
+            note.push_str("no rules for this language; only secrets are looked for. ");
+        }
+        let result = result(scan, parameters::change(&path, cx), note);
+        let text = serde_json::to_string(&result).map_err(|error| ToolError::Refused(error.to_string()))?;
+        Ok(Observation { text })
+    }
+}
+
+fn note(scan: &Scan) -> String {
+    match (&scan.unparsed, scan.generated) {
+        (_, true) => "generated or vendored file: not checked. ".into(),
+        (Some(reason), _) => format!("not checked by syntax: {reason}. "),
+        (None, false) => String::new(),
+    }
+}
+
+/// Hits on changed lines first; as many as fit, so that the JSON stays whole.
+fn result(scan: Scan, change: Option<&FileDiff>, note: String) -> CheckResult {
+    let added = |line: u32| {
+        let mut lines = change.iter().flat_map(|file| &file.hunks).flat_map(|hunk| &hunk.lines);
+        lines.any(|of| of.kind == LineKind::Added && of.new == Some(line))
+    };
+    let mark = |hit: Hit| CheckHit { changed: (hit.line..=hit.end_line).any(added), hit };
+    let mut hits: Vec<CheckHit> = scan.hits.into_iter().map(mark).collect();
+    hits.sort_by_key(|hit| !hit.changed);
+    let mut result = CheckResult { hits, note: note.trim_end().to_owned() };
+    let size = |result: &CheckResult| serde_json::to_string(result).map_or(usize::MAX, |text| text.len());
+    let total = result.hits.len();
+    while size(&result) > MAX_RESULT_BYTES && result.hits.pop().is_some() {
+        let left = total - result.hits.len();
+        result.note = format!("{note}{left} more hits did not fit.");
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::rules::Severity;
+    use crate::diff::{DiffLine, FileStatus, Hunk};
+
+    fn hit(line: u32, end_line: u32) -> Hit {
+        Hit {
+            rule: "r".into(),
+            severity: Severity::Major,
+            category: Category::Security,
+            title: "t".into(),
+            why: "w".repeat(300),
+            fix: "f".into(),
+            line,
+            end_line,
+            quote: "é\u{2028}".repeat(50),
+            replacement: None,
+            confidence: 0.5,
+            cwe: None,
+        }
+    }
+
+    fn change(added: u32) -> FileDiff {
+        let line =
+            DiffLine { kind: LineKind::Added, old: None, new: Some(added), text: String::new(), no_newline: false };
+        let hunk = Hunk { old_start: 0, old_count: 0, new_start: added, new_count: 1, lines: vec![line] };
+        FileDiff { path: "a".into(), old_path: None, status: FileStatus::Modified, hunks: vec![hunk] }
+    }
+
+    #[test]
+    fn hits_on_added_lines_come_first() {
+        let scan = Scan { hits: vec![hit(1, 1), hit(5, 8)], ..Scan::default() };
+        let result = result(scan, Some(&change(7)), String::new());
+        let lines: Vec<(u32, bool)> = result.hits.iter().map(|hit| (hit.hit.line, hit.changed)).collect();
+        assert_eq!(lines, [(5, true), (1, false)]);
+    }
+
+    #[test]
+    fn a_long_list_is_cut_at_whole_hits() {
+        let scan = Scan { hits: (1..=100).map(|line| hit(line, line)).collect(), ..Scan::default() };
+        let result = result(scan, Some(&change(90)), String::new());
+        let text = serde_json::to_string(&result).unwrap();
+        assert!(text.len() <= MAX_RESULT_BYTES && result.hits.len() > 5);
+        assert_eq!(result.hits.first().map(|hit| hit.hit.line), Some(90));
+        assert_eq!(result.note, format!("{} more hits did not fit.", 100 - result.hits.len()));
+        assert_eq!(serde_json::from_str::<CheckResult>(&text).unwrap(), result);
+    }
+}
