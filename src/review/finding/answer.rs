@@ -13,11 +13,11 @@ const MAX_WRAPPERS: usize = 3;
 pub(super) fn parse(text: &str, path: &str) -> ParsedFindings {
     let (whole_length, end) = (text.len(), text.floor_char_boundary(MAX_ANSWER));
     let text = after_thinking(&text[..end]);
-    let (mut answers, mut searched) = find_json(text, |loose| answer(loose, text, 0));
+    let (mut answers, mut searched) = find_json(text, |loose| answer(loose, text));
     if answers.is_empty()
         && let Some(inner) = string_content(text)
     {
-        (answers, searched) = find_json(&inner, |loose| answer(loose, &inner, 0));
+        (answers, searched) = find_json(&inner, |loose| answer(loose, &inner));
     }
     let best = answers.iter().map(|answer| answer.form).max();
     answers.retain(|answer| Some(answer.form) == best);
@@ -83,70 +83,79 @@ struct Answer {
     whole: bool,
 }
 
-fn answer(loose: Loose, text: &str, wrappers: usize) -> Option<Answer> {
+/// The answer that a value is, or holds; `text` is all that was written.
+fn answer(loose: Loose, text: &str) -> Option<Answer> {
     let Loose { value, broken, whole } = loose;
-    let answer = |form, items, summary| Some(Answer { form, items, broken: broken.clone(), summary, whole });
-    match value {
-        Value::Object(mut members) => {
-            let named = members.keys().find(|key| LISTS.contains(&item::plain(key).as_str())).cloned();
-            let list = named.and_then(|name| members.swap_remove(&name));
-            let summary = members.get("summary").and_then(Value::as_str).unwrap_or_default().to_owned();
-            match list {
-                Some(Value::Array(items)) => return answer(Form::Named, items, summary),
-                Some(Value::Null) => return answer(Form::Named, Vec::new(), summary),
-                Some(Value::Object(one)) if item::looks_like_one(&one) => {
-                    return answer(Form::Named, vec![Value::Object(one)], summary);
-                }
-                // `{"1": {…}, "2": {…}}`
-                Some(Value::Object(many)) => {
-                    return answer(Form::Named, many.into_iter().map(|(_, value)| value).collect(), summary);
-                }
-                Some(Value::String(inner)) if wrappers < MAX_WRAPPERS && inner.trim_start().starts_with(['[', '{']) => {
-                    let inner = find_json(&inner, Some).0.into_iter().next()?;
-                    let named = Map::from_iter([("findings".into(), inner.value), ("summary".into(), summary.into())]);
-                    let loose =
-                        Loose { value: Value::Object(named), broken: inner.broken, whole: whole && inner.whole };
-                    return self::answer(loose, text, wrappers + 1);
-                }
-                // Text such as "none" where the list belongs: not the form, so it is asked again.
-                Some(_) => return None,
-                None => {}
-            }
-            if whole && item::looks_like_one(&members) {
-                return answer(Form::Single, vec![Value::Object(members)], String::new());
-            }
-            wrapped(members, broken, whole, text, wrappers)
-        }
-        Value::Array(items) => {
-            let one = |value: &Value| value.as_object().is_some_and(item::looks_like_one);
-            // A list whose only item was cut.
-            let begun = |item: &Rejected| item.raw.trim_start_matches(['{', ' ', '\n', '\r', '\t']).starts_with('"');
-            if items.iter().any(one) || (items.is_empty() && broken.iter().any(begun)) {
-                return answer(Form::List, items, String::new());
-            }
-            let bare = text.trim_matches(|c: char| c.is_whitespace() || c == '`');
-            let all = bare.strip_prefix("json").unwrap_or(bare).trim() == "[]";
-            if all { answer(Form::Nothing, items, String::new()) } else { None }
-        }
-        _ => None,
-    }
+    // A list whose only item was cut still reads like one of findings.
+    let begun = |item: &Rejected| item.raw.trim_start_matches(['{', ' ', '\n', '\r', '\t']).starts_with('"');
+    let around = Around { text, whole, begun: broken.iter().any(begun) };
+    let mut answer = around.answer(value, 0)?;
+    answer.broken.extend(broken);
+    Some(answer)
 }
 
-/// `{"result": {"findings": […]}}` and the like.
-fn wrapped(
-    members: Map<String, Value>,
-    broken: Vec<Rejected>,
+/// What is known besides a value.
+struct Around<'a> {
+    text: &'a str,
     whole: bool,
-    text: &str,
-    wrappers: usize,
-) -> Option<Answer> {
-    if wrappers >= MAX_WRAPPERS {
-        return None;
+    begun: bool,
+}
+
+impl Around<'_> {
+    fn answer(&self, value: Value, wrappers: usize) -> Option<Answer> {
+        let answer =
+            |form, items, summary| Some(Answer { form, items, broken: Vec::new(), summary, whole: self.whole });
+        match value {
+            Value::Object(mut members) => {
+                let named = members.keys().find(|key| LISTS.contains(&item::plain(key).as_str())).cloned();
+                let list = named.and_then(|name| members.swap_remove(&name));
+                let summary = members.get("summary").and_then(Value::as_str).unwrap_or_default().to_owned();
+                match list {
+                    Some(Value::Array(items)) => answer(Form::Named, items, summary),
+                    Some(Value::Null) => answer(Form::Named, Vec::new(), summary),
+                    Some(Value::Object(one)) if item::looks_like_one(&one) => {
+                        answer(Form::Named, vec![Value::Object(one)], summary)
+                    }
+                    // `{"1": {…}, "2": {…}}`
+                    Some(Value::Object(many)) => {
+                        answer(Form::Named, many.into_iter().map(|(_, value)| value).collect(), summary)
+                    }
+                    Some(Value::String(inner)) if wrappers < MAX_WRAPPERS => self.inside(&inner, summary, wrappers),
+                    // A number where the list belongs: not the form, so it is asked again.
+                    Some(_) => None,
+                    None if self.whole && item::looks_like_one(&members) => {
+                        answer(Form::Single, vec![Value::Object(members)], String::new())
+                    }
+                    // `{"result": {"findings": […]}}` and the like.
+                    None if wrappers < MAX_WRAPPERS => members
+                        .into_iter()
+                        .filter(|(_, value)| value.is_object() || value.is_array())
+                        .find_map(|(_, value)| self.answer(value, wrappers + 1)),
+                    None => None,
+                }
+            }
+            Value::Array(items) => {
+                let one = |value: &Value| value.as_object().is_some_and(item::looks_like_one);
+                if items.iter().any(one) || (items.is_empty() && self.begun) {
+                    return answer(Form::List, items, String::new());
+                }
+                let bare = self.text.trim_matches(|c: char| c.is_whitespace() || c == '`');
+                let all = bare.strip_prefix("json").unwrap_or(bare).trim() == "[]";
+                if all { answer(Form::Nothing, items, String::new()) } else { None }
+            }
+            _ => None,
+        }
     }
-    members
-        .into_iter()
-        .filter(|(_, value)| value.is_object() || value.is_array())
-        .find_map(|(_, value)| answer(Loose { value, broken: broken.clone(), whole }, text, wrappers + 1))
+
+    /// The list of findings as text of its own. Other text in its place (`"none"`) is not the form.
+    fn inside(&self, text: &str, summary: String, wrappers: usize) -> Option<Answer> {
+        let inner = find_json(text, Some).0.into_iter().next()?;
+        let named = Map::from_iter([("findings".into(), inner.value), ("summary".into(), summary.into())]);
+        let around = Around { text, whole: self.whole && inner.whole, begun: false };
+        let mut answer = around.answer(Value::Object(named), wrappers + 1)?;
+        answer.broken.extend(inner.broken);
+        Some(answer)
+    }
 }
 
 /// What follows the last `</think>`: drafts in a reasoning model's thoughts are not its answer.
@@ -215,6 +224,21 @@ mod tests {
         assert!(parsed.rejected[0].reason.starts_with("800 more items"), "{:?}", parsed.rejected);
         let parsed = parse(&format!("{{\"findings\":[{}]}}", "1,".repeat(100_000)), "x");
         assert_eq!((parsed.findings.len(), parsed.rejected.len()), (0, MAX_REJECTED + 1));
+    }
+
+    #[test]
+    fn hostile_answers_take_linear_time() {
+        let objects = r#""a":{},"#.repeat(20_000);
+        let broken = r#"{"a":x{},"#.repeat(20_000);
+        for text in [
+            format!(r#"{{"r":[{broken}],{objects}}}"#),
+            format!(r#"{{"findings":[{broken}],{objects}}}"#),
+            r#"{"findings":[{"title":"A"}]}"#.repeat(10_000),
+            r#"{"findings":"{\"findings\":\""#.repeat(10_000),
+        ] {
+            let parsed = parse(&text, "x");
+            assert!(parsed.findings.len() <= MAX_FINDINGS && parsed.rejected.len() <= MAX_REJECTED + 2);
+        }
     }
 
     #[test]
