@@ -290,9 +290,9 @@ impl FakeGitHub {
         let id = state.repo_named(&pr.repo).id;
         let pull = state.repo_by_id(id).pulls.get_mut(&pr.number).unwrap();
         let talk = pull.talk.iter_mut().find(|talk| talk.id == comment).expect("a comment on the timeline");
-        talk.body = body.to_owned();
+        let before = std::mem::replace(&mut talk.body, body.to_owned());
         let talk = talk.clone();
-        webhook::talk(&mut state, id, pr.number, by, &talk, "edited");
+        webhook::talk(&mut state, id, pr.number, by, &talk, Some(&before));
     }
 
     /// Somebody answers in a thread. The reply's id.

@@ -79,6 +79,11 @@ impl Fault {
         Self::on(route, Kind::Answer { status, headers: Vec::new(), body })
     }
 
+    /// GitHub answers with this, and does nothing.
+    pub fn answer(route: &str, status: u16, body: Value) -> Self {
+        Self::on(route, Kind::Answer { status, headers: Vec::new(), body })
+    }
+
     /// GitHub refuses with 422 and a list of errors.
     pub fn unprocessable(route: &str, errors: &[&str]) -> Self {
         let body = json!({ "message": "Unprocessable Entity", "errors": errors, "documentation_url": "https://docs.github.com/rest", "status": "422" });

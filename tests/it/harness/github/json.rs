@@ -150,7 +150,7 @@ impl State {
             "has_issues": true, "has_projects": true, "has_downloads": true, "has_wiki": true, "has_pages": false,
             "has_discussions": false, "forks_count": 0, "mirror_url": null, "archived": false, "disabled": false,
             "open_issues_count": 0, "license": null, "allow_forking": true, "is_template": false,
-            "web_commit_signoff_required": false, "topics": [], "forks": 0, "open_issues": 0, "watchers": 0,
+            "web_commit_signoff_required": false, "topics": [], "forks": 0, "open_issues": 0, "custom_properties": {}, "watchers": 0,
             "visibility": if repo.private { "private" } else { "public" }, "default_branch": "main",
         });
         extend(&mut json, more);

@@ -20,6 +20,7 @@ pub mod fault;
 pub mod files;
 mod json;
 pub mod judge;
+pub mod openapi;
 mod page;
 mod routes;
 mod server;
@@ -166,6 +167,14 @@ impl FakeGitHub {
         let state = self.lock();
         let id = state.repo_named(full_name).id;
         state.installations.iter().find(|installation| installation.repos.contains(&id)).expect("an installation").id
+    }
+
+    /// An installation token for a repository.
+    pub fn installation_token(&self, full_name: &str) -> String {
+        let installation = self.installation(full_name);
+        let mut state = self.lock();
+        let repo = state.repo_named(full_name).id;
+        routes::app::mint(&mut state, installation, BTreeSet::from([repo])).0
     }
 
     /// A personal token of somebody, as the command line takes it.

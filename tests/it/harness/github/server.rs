@@ -16,13 +16,14 @@ use axum::extract::{ConnectInfo, Request, State as Shared};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use axum::serve::{IncomingStream, Listener};
+use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::fault::Kind;
-use super::routes;
 use super::state::{Logged, State};
+use super::{openapi, routes};
 
 /// A request as the routes see it.
 pub struct Asked {
@@ -106,10 +107,10 @@ async fn handle(
 ) -> Response {
     let (parts, body) = request.into_parts();
     let bytes = to_bytes(body, 64 << 20).await.unwrap_or_default();
-    let (method, path) = (parts.method.to_string(), parts.uri.path().to_owned());
+    let (method, raw) = (parts.method.to_string(), parts.uri.path().to_owned());
     let query = parts.uri.query().unwrap_or_default().to_owned();
     // Enterprise Server has its API below a path; the stand-in is found there too.
-    let path = match path.as_str() {
+    let path = match raw.as_str() {
         "/api/graphql" => "/graphql".to_owned(),
         path => path.strip_prefix("/api/v3").unwrap_or(path).to_owned(),
     };
@@ -122,7 +123,7 @@ async fn handle(
     }
     let mut guard = state.lock().unwrap();
     let state = &mut *guard;
-    let mut logged = Logged { method: method.clone(), path: path.clone(), query: query.clone(), status: None };
+    let mut logged = Logged { method: method.clone(), path: path.clone(), raw, query: query.clone(), status: None };
     let cut_now = |state: &mut State, logged: Logged| {
         state.log.push(logged);
         cut.0.store(true, Ordering::SeqCst);
@@ -148,9 +149,10 @@ async fn handle(
             }
         }
     };
-    logged.status = Some(answer.status);
+    let response = write(state, answer, &parts.headers, matches!(fault, Some(Kind::Truncated)));
+    logged.status = Some(response.status().as_u16());
     state.log.push(logged);
-    write(state, answer, &parts.headers, matches!(fault, Some(Kind::Truncated)))
+    response
 }
 
 fn answer(state: &mut State, method: &str, path: &str, query: &str, headers: &HeaderMap, bytes: &Bytes) -> Answer {
@@ -186,6 +188,7 @@ fn answer(state: &mut State, method: &str, path: &str, query: &str, headers: &He
         state.complaints.push(format!("GitHub has no {method} {path}, or the stand-in does not know it"));
         return Answer::not_found();
     };
+    state.complaints.extend(openapi::check(&asked, path, query, &answer));
     answer
 }
 
@@ -227,7 +230,12 @@ fn write(state: &mut State, answer: Answer, asked: &HeaderMap, truncated: bool) 
     }
     if truncated {
         let half = Bytes::copy_from_slice(bytes.get(..bytes.len() / 2).unwrap_or_default());
-        let stream = futures_util::stream::iter([Ok(half), Err(io::Error::other("cut"))]);
+        // Between the two, what there is must be written: hyper does so while it waits.
+        let cut = async {
+            tokio::task::yield_now().await;
+            Err(io::Error::other("cut"))
+        };
+        let stream = stream::iter([Ok(half)]).chain(stream::once(cut));
         return response.header(header::CONTENT_LENGTH, bytes.len()).body(Body::from_stream(stream)).unwrap();
     }
     response.body(Body::from(bytes)).unwrap()

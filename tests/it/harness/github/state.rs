@@ -194,8 +194,10 @@ pub struct Check {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Logged {
     pub method: String,
-    /// Without query, percent-encoded as it came.
+    /// Without query and without the `/api/v3` of Enterprise Server, percent-encoded as it came.
     pub path: String,
+    /// The path as it came.
+    pub raw: String,
     pub query: String,
     /// `None` when the connection was cut.
     pub status: Option<u16>,

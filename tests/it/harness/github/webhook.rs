@@ -79,11 +79,16 @@ pub fn thread(state: &mut State, repo: u64, number: u64, by: &str, root: u64, ac
     );
 }
 
-/// `issue_comment`.
-pub fn talk(state: &mut State, repo: u64, number: u64, by: &str, talk: &Talk, action: &str) {
+/// `issue_comment` created; edited when it is known what the body was before.
+pub fn talk(state: &mut State, repo: u64, number: u64, by: &str, talk: &Talk, before: Option<&str>) {
     let (issue, json) =
         with(state, repo, number, |repo, pull| (state.issue_json(repo, pull), state.talk_json(repo, pull, talk)));
-    send(state, repo, "issue_comment", by, json!({ "action": action, "issue": issue, "comment": json }));
+    let mut payload = json!({ "action": "created", "issue": issue, "comment": json });
+    if let Some(before) = before {
+        payload["action"] = json!("edited");
+        payload["changes"] = json!({ "body": { "from": before } });
+    }
+    send(state, repo, "issue_comment", by, payload);
 }
 
 /// `check_run` rerequested.

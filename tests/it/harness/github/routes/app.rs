@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use serde_json::{Value, json};
 
@@ -85,23 +85,23 @@ pub fn token(state: &mut State, asked: &Asked, id: &str) -> Answer {
         );
     }
     let installation = installation.id;
-    let serial = state.id();
-    // The stateless form of 2026: long, with dots and dashes, different each time.
-    let token = format!(
-        "ghs_{}_{}.{}-{serial}.{}",
-        state.app.id,
-        "eyJ0eXAiOiJKV1Qi".repeat(8),
-        "Zm9yIHRlc3Rz-X_".repeat(16),
-        "c2ln".repeat(32)
-    );
-    let expires = state.now() + SignedDuration::from_hours(1);
-    state.tokens.insert(token.clone(), Token { installation, repos, expires });
+    let (token, expires) = mint(state, installation, repos);
     Answer::json(
         201,
         json!({
             "token": token, "expires_at": expires.to_string(), "permissions": state.app.permissions, "repository_selection": "selected",
         }),
     )
+}
+
+/// A new token. In the stateless form of 2026: long, with dots and dashes, different each time.
+pub fn mint(state: &mut State, installation: u64, repos: BTreeSet<u64>) -> (String, Timestamp) {
+    let serial = state.id();
+    let parts = ["eyJ0eXAiOiJKV1Qi".repeat(8), "Zm9yIHRlc3Rz-X_".repeat(16), "c2ln".repeat(32)];
+    let token = format!("ghs_{}_{}.{}-{serial}.{}", state.app.id, parts[0], parts[1], parts[2]);
+    let expires = state.now() + SignedDuration::from_hours(1);
+    state.tokens.insert(token.clone(), Token { installation, repos, expires });
+    (token, expires)
 }
 
 /// `POST /app-manifests/{code}/conversions`: each code once.

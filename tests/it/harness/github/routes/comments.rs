@@ -110,7 +110,7 @@ pub fn add_talk(state: &mut State, repo: u64, number: u64, by: &str, body: &str)
     let talk =
         Talk { id: state.id(), author: Some(by.into()), body: body.into(), reactions: Vec::new(), at: state.now() };
     state.repo_by_id(repo).pulls.get_mut(&number).unwrap().talk.push(talk.clone());
-    webhook::talk(state, repo, number, by, &talk, "created");
+    webhook::talk(state, repo, number, by, &talk, None);
     talk
 }
 
