@@ -1,5 +1,5 @@
-//! What happens around every node and every model call, whichever graph runs: log lines, metrics, the token budget, and
-//! masking of secrets before a prompt leaves. Nodes stay free of it.
+//! What happens around every node and every model call, whichever graph runs: log lines, metrics and the token budget.
+//! Nodes stay free of it. Secrets are masked by the router, which knows whether a prompt leaves the process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::graph::{RunContext, RunError};
 use crate::chat::router::Router;
 use crate::chat::{ChatError, ChatMessage, ChatRequest, ChatResponse, ModelRole, TokenUsage, estimate_tokens};
-use crate::redact::redact;
 
 /// Something that watches or guards a run. Every method does nothing unless it is written.
 pub trait Hook: Send + Sync {
@@ -62,10 +61,6 @@ pub struct Hooks {
     list: Arc<Vec<Box<dyn Hook>>>,
 }
 
-/// Masks secrets and personal data in everything that is sent. The saved conversation keeps the text as it was.
-#[derive(Debug, Clone, Copy)]
-pub struct MaskSecrets;
-
 /// Refuses a call that the budget does not hold, and counts what calls cost.
 #[derive(Debug, Clone, Copy)]
 pub struct KeepBudget;
@@ -84,29 +79,14 @@ impl Hooks {
         Self { list: Arc::new(list) }
     }
 
-    /// What every run has: masking first, so that the others see what is really sent.
+    /// What every run has.
     pub fn standard() -> Self {
-        Self::new(vec![Box::new(MaskSecrets), Box::new(KeepBudget), Box::new(LogSteps), Box::new(CountSteps)])
+        Self::new(vec![Box::new(KeepBudget), Box::new(LogSteps), Box::new(CountSteps)])
     }
 
     /// The hooks in order.
     pub fn iter(&self) -> impl Iterator<Item = &dyn Hook> {
         self.list.iter().map(AsRef::as_ref)
-    }
-}
-
-impl Hook for MaskSecrets {
-    fn before_model(&self, request: &mut ChatRequest, _cx: &RunContext) -> Result<(), RunError> {
-        for message in &mut request.messages {
-            let (ChatMessage::System { text }
-            | ChatMessage::User { text }
-            | ChatMessage::Assistant { text, .. }
-            | ChatMessage::Tool { text, .. }) = message;
-            if let std::borrow::Cow::Owned(masked) = redact(text) {
-                *text = masked;
-            }
-        }
-        Ok(())
     }
 }
 
@@ -123,18 +103,14 @@ impl Hook for KeepBudget {
 
     fn after_model(
         &self,
-        request: &ChatRequest,
+        _request: &ChatRequest,
         outcome: Result<&ChatResponse, &ChatError>,
         _took: Duration,
         cx: &RunContext,
     ) {
         let Ok(response) = outcome else { return };
-        let mut usage = response.usage;
-        if usage.input == 0 && usage.output == 0 {
-            // A server that does not count must not make the budget endless.
-            usage.input = request_tokens(request);
-            usage.output = estimate_tokens(&response.text);
-        }
+        // The router has estimated what a server did not count; a model in this process costs nothing.
+        let usage = response.usage;
         cx.budget.spend(TokenUsage { calls: usage.calls.max(1), ..usage });
     }
 }

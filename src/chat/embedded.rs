@@ -38,6 +38,10 @@ impl ChatModel for EmbeddedModel {
         NAME
     }
 
+    fn is_local(&self) -> bool {
+        true
+    }
+
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ChatError> {
         Ok(respond(request))
     }

@@ -245,6 +245,11 @@ pub trait ChatModel: Send + Sync {
     /// `provider::name`, as people configure it.
     fn name(&self) -> &str;
 
+    /// Whether it answers within this process: then no text leaves, so none is masked, and its tokens cost nothing.
+    fn is_local(&self) -> bool {
+        false
+    }
+
     /// Asks, and waits for the whole answer.
     ///
     /// # Errors

@@ -1,10 +1,14 @@
 //! Which model answers which role, with fallbacks, a circuit breaker, and bounded retries.
 //!
+//! It is also the door through which text leaves: secrets and personal data are masked here, for every model that does not
+//! answer within this process.
+//!
 //! A review of a file waits for its answer, so short waits happen here, in place; a longer one is returned as an error
 //! and becomes a row of the queue. A fallback is asked only when the models before it cannot answer.
 
 pub mod breaker;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,8 +17,9 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use super::price::PriceTable;
-use super::{ChatError, ChatModel, ChatRequest, ChatResponse, ModelRole};
+use super::{ChatError, ChatMessage, ChatModel, ChatRequest, ChatResponse, ModelRole, estimate_tokens};
 use crate::clock::{SharedClock, Stopwatch, SystemClock};
+use crate::redact::redact;
 use crate::retry::Retry;
 use breaker::Breaker;
 
@@ -244,12 +249,16 @@ impl Router {
         let limits = &self.settings.breaker;
         // Asked after the wait for a place, so that a queue does not go on against a model that began to fail.
         lock(&route.breaker).enter(self.clock.now(), limits)?;
+        let request = if route.model.is_local() { Cow::Borrowed(request) } else { masked(request) };
         let took = Stopwatch::start();
-        let mut answer = route.model.chat(request).await;
+        let mut answer = route.model.chat(&request).await;
         let now = self.clock.now();
         match &mut answer {
             Ok(response) => {
                 lock(&route.breaker).succeeded();
+                if !route.model.is_local() {
+                    count_uncounted(&request, response);
+                }
                 response.usage.cost_micro_usd = self.prices.cost(name, &response.usage);
             }
             Err(ChatError::RateLimited { retry_after: Some(wait) }) if *wait > self.settings.longest_wait => {
@@ -271,6 +280,44 @@ impl Router {
         (&request.conversation, attempt).hash(&mut hasher);
         let spread = u32::try_from(hasher.finish() % 50).unwrap_or(0);
         base.saturating_add(base.saturating_mul(spread) / 100).min(self.settings.longest_wait)
+    }
+}
+
+/// The request as it may leave: without secrets and personal data. What is kept of the conversation is not changed.
+fn masked(request: &ChatRequest) -> Cow<'_, ChatRequest> {
+    let mut masked = Cow::Borrowed(request);
+    for (index, message) in request.messages.iter().enumerate() {
+        if let Cow::Owned(safe) = redact(message.text())
+            && let Some(
+                ChatMessage::System { text }
+                | ChatMessage::User { text }
+                | ChatMessage::Assistant { text, .. }
+                | ChatMessage::Tool { text, .. },
+            ) = masked.to_mut().messages.get_mut(index)
+        {
+            *text = safe;
+        }
+        let ChatMessage::Assistant { tool_calls, .. } = message else { continue };
+        for (call, wanted) in tool_calls.iter().enumerate() {
+            if let Cow::Owned(safe) = redact(&wanted.arguments)
+                && let Some(ChatMessage::Assistant { tool_calls, .. }) = masked.to_mut().messages.get_mut(index)
+                && let Some(call) = tool_calls.get_mut(call)
+            {
+                call.arguments = safe;
+            }
+        }
+    }
+    masked
+}
+
+/// Estimates the tokens that a server did not count, so that no budget is endless.
+fn count_uncounted(request: &ChatRequest, response: &mut ChatResponse) {
+    let usage = &mut response.usage;
+    usage.calls = usage.calls.max(1);
+    if usage.input == 0 && usage.output == 0 {
+        let calls = response.tool_calls.iter().map(|call| estimate_tokens(&call.arguments)).sum::<u64>();
+        usage.input = request.messages.iter().map(|message| estimate_tokens(message.text())).sum();
+        usage.output = estimate_tokens(&response.text) + calls;
     }
 }
 

@@ -9,6 +9,8 @@
 //! 3. Lines are compared as they are; if that finds nothing, without white space at both ends (models drop
 //!    indentation, files have `\r`); if that finds nothing, without diff markers that the model copied. Blank lines at
 //!    the ends of a quote do not count.
+//!    Last, a quote with the masks of [`crate::redact`] in it is compared with lines that are masked alike, because that is
+//!    how a model saw them.
 //! 4. If whole lines are found on no side, a quote of one line may be a fragment: [`MIN_FRAGMENT`] characters or more
 //!    that stand within a line and do not begin or end inside a word.
 //! 5. One match is the place, whatever `line` says. Of several, the one that begins on `line`, or else the only one
@@ -17,12 +19,13 @@
 //!    agree with `line`.
 
 use std::collections::HashMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use serde::{Deserialize, Serialize};
 
 use super::finding::Finding;
 use crate::diff::{FileDiff, Side};
+use crate::redact::redact;
 
 /// Shortest fragment of a line that can be its own anchor, in characters that are no white space.
 pub const MIN_FRAGMENT: usize = 8;
@@ -74,7 +77,7 @@ pub struct Anchored {
 
 /// Places findings of one file. A quote that stands once on the commentable lines is its own anchor, whatever `line`
 /// says; one that stands several times is placed only where `line` is one of them; anything else is not placed.
-/// A quote that was found without its diff markers is given back without them.
+/// A quote that was found without its diff markers, or masked, is given back as it stands in the file.
 pub fn anchor(findings: Vec<Finding>, diff: &FileDiff) -> Anchored {
     let lines = Lines::of(diff);
     let mut anchored = Anchored::default();
@@ -122,6 +125,17 @@ fn place(finding: &Finding, diff: &FileDiff, lines: &Lines<'_>) -> Result<(Ancho
         if !places.is_empty() {
             let anchor = choose(side, &places, finding.line, says_enough(&bare))?;
             return Ok((anchor, Some(bare.join("\n"))));
+        }
+    }
+    if quote.iter().any(|line| line.contains("[redacted:")) {
+        for side in sides {
+            let runs = lines.on(*side);
+            let places = runs.masked(&quote);
+            if !places.is_empty() {
+                let anchor = choose(*side, &places, finding.line, says_enough(&quote))?;
+                let original = runs.text(anchor.start_line..=anchor.line);
+                return Ok((anchor, Some(original)));
+            }
         }
     }
     if let [fragment] = quote[..]
@@ -266,6 +280,32 @@ impl<'a> Runs<'a> {
         starts.map(|start| self.lines[start].0..self.lines[start + wanted.len() - 1].0.saturating_add(1)).collect()
     }
 
+    /// Where a masked quote stands among lines that are masked as it was.
+    fn masked(&self, quote: &[&str]) -> Vec<Range<u32>> {
+        let mut places = Vec::new();
+        for run in &self.runs {
+            let lines = &self.lines[run.clone()];
+            let text: Vec<&str> = lines.iter().map(|(_, text)| *text).collect();
+            let masked = redact(&text.join("\n")).into_owned();
+            // Masking keeps the number of lines.
+            let masked: Vec<&str> = masked.split('\n').map(str::trim).collect();
+            let windows = masked.windows(quote.len()).zip(lines.windows(quote.len()));
+            let same = |window: &[&str]| window.iter().zip(quote).all(|(line, quoted)| *line == quoted.trim());
+            for (_, place) in windows.filter(|(window, _)| same(window)) {
+                if let ([first, ..], [.., last]) = (place, place) {
+                    places.push(first.0..last.0.saturating_add(1));
+                }
+            }
+        }
+        places
+    }
+
+    /// The lines of a place as they are.
+    fn text(&self, place: RangeInclusive<u32>) -> String {
+        let lines = self.lines.iter().filter(|(number, _)| place.contains(number)).map(|(_, text)| *text);
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
     /// The lines in which a fragment stands as words of its own.
     fn holding(&self, fragment: &str) -> Vec<Range<u32>> {
         let holds =
@@ -320,6 +360,22 @@ mod tests {
             (None, Some((_, why))) => format!("{why:?}"),
             (None, None) => String::new(),
         }
+    }
+
+    #[test]
+    fn a_masked_quote_is_found_where_the_secret_stands() {
+        let file = diff("@@ -1,1 +1,4 @@\n a\n+password = \"S3cr3t!pw\"\n+b\n+password = \"0th3r!S3cret\"");
+        let masked = |line: u32, quote: &str| {
+            let answer = serde_json::json!({"findings": [{"title": "Secret", "quote": quote, "line": line}]});
+            let mut anchored = anchor(parse_findings(&answer.to_string(), &file.path).findings, &file);
+            anchored.comments.pop().map(|placed| (placed.anchor.line, placed.finding.quote))
+        };
+        let quote = "password = \"[redacted:secret]\"";
+        assert_eq!(masked(2, quote), Some((2, "password = \"S3cr3t!pw\"".to_owned())));
+        assert_eq!(masked(4, quote), Some((4, "password = \"0th3r!S3cret\"".to_owned())));
+        assert_eq!(masked(3, quote), None, "two places, and the line is neither");
+        assert_eq!(masked(9, &format!("a\n{quote}\nb")), Some((3, "a\npassword = \"S3cr3t!pw\"\nb".to_owned())));
+        assert_eq!(masked(2, "pass = \"[redacted:secret]\""), None);
     }
 
     #[rstest]

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::*;
-use crate::chat::{ChatMessage, Conversation, FinishReason, TokenUsage};
+use crate::chat::{ChatMessage, Conversation, FinishReason, TokenUsage, ToolCall};
 use crate::clock::Clock;
 
 /// Answers what it was told to, and then always successfully.
@@ -202,6 +202,52 @@ impl ChatModel for Crowd {
         self.inside.lock().unwrap().0 -= 1;
         Err(ChatError::Rejected("done".to_owned()))
     }
+}
+
+/// Gives back what it was sent, and counts nothing.
+struct Echo {
+    local: bool,
+}
+
+#[async_trait]
+impl ChatModel for Echo {
+    fn name(&self) -> &str {
+        "a::echo"
+    }
+
+    fn is_local(&self) -> bool {
+        self.local
+    }
+
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ChatError> {
+        Ok(ChatResponse {
+            text: serde_json::to_string(&request.messages).unwrap(),
+            tool_calls: Vec::new(),
+            finish: FinishReason::Stop,
+            usage: TokenUsage::default(),
+        })
+    }
+}
+
+#[tokio::test]
+async fn secrets_stay_in_the_process_and_what_leaves_is_counted() {
+    let mut request = request(ModelRole::Reviewer);
+    let arguments = r#"{"query":"jane@mail.example.com"}"#.to_owned();
+    request.messages = vec![
+        ChatMessage::user("password = \"S3cr3t!pw\""),
+        ChatMessage::Assistant {
+            text: "call +49 30 1234567".to_owned(),
+            tool_calls: vec![ToolCall { id: "1".to_owned(), name: "search_code".to_owned(), arguments }],
+        },
+    ];
+    let untouched = request.clone();
+    let remote = Router::single(Arc::new(Echo { local: false })).chat(&request).await.unwrap();
+    insta::assert_snapshot!(remote.text, @r#"[{"role":"user","text":"password = \"[redacted:secret]\""},{"role":"assistant","text":"call [redacted:phone]","tool_calls":[{"id":"1","name":"search_code","arguments":"{\"query\":\"[redacted:email]\"}"}]}]"#);
+    assert_eq!((remote.usage.calls, remote.usage.input > 5, remote.usage.output > 5), (1, true, true));
+    let local = Router::single(Arc::new(Echo { local: true })).chat(&request).await.unwrap();
+    assert_eq!(local.text, serde_json::to_string(&request.messages).unwrap());
+    assert_eq!(local.usage, TokenUsage::default());
+    assert_eq!(request, untouched);
 }
 
 #[tokio::test]

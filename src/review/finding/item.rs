@@ -8,6 +8,9 @@ use super::{
 };
 use crate::diff::Side;
 
+/// Characters of the longest id of a rule.
+const MAX_SOURCE: usize = 100;
+
 const PATH: &[&str] = &["path", "file", "filename", "filepath"];
 const QUOTE: &[&str] =
     &["quote", "quotedcode", "code", "snippet", "codesnippet", "existingcode", "originalcode", "codequote"];
@@ -22,6 +25,7 @@ const BODY: &[&str] =
 const ADVICE: &[&str] = &["suggestion", "recommendation", "fix", "remedy"];
 const REPLACEMENT: &[&str] =
     &["replacement", "replacementcode", "suggestedcode", "improvedcode", "fixedcode", "newcode"];
+const SOURCE: &[&str] = &["source"];
 const CONFIDENCE: &[&str] = &["confidence", "certainty", "score"];
 /// Objects that hold part of the fields.
 const NESTED: &[&str] = &["location", "position", "range"];
@@ -103,9 +107,14 @@ pub(super) fn parse(item: &Value, path: &str) -> Result<Finding, Rejected> {
             .map(|text| unfenced(&text).to_owned())
             .filter(|text| text.chars().nth(MAX_REPLACEMENT).is_none()),
         confidence: fields.get(CONFIDENCE).map_or(DEFAULT_CONFIDENCE, confidence),
-        source: String::new(),
+        source: fields.text(SOURCE).filter(|text| is_id(text)).unwrap_or_default(),
         evidence: Vec::new(),
     })
+}
+
+/// Whether a text can be the id of a rule or the name of a model.
+fn is_id(text: &str) -> bool {
+    text.len() <= MAX_SOURCE && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:/".contains(c))
 }
 
 /// Whether an object claims something about some place: then it is a finding even without a list around it.
@@ -452,6 +461,16 @@ mod tests {
     fn a_claim_is_found_where_it_stands(#[case] item: Value, #[case] title: &str, #[case] body: &str) {
         let finding = parse(&item, "x").unwrap();
         assert_eq!((finding.title.as_str(), finding.body.as_str()), (title, body));
+    }
+
+    #[rstest]
+    #[case(json!("python-eval"), "python-eval")]
+    #[case(json!("openai::gpt-5-mini"), "openai::gpt-5-mini")]
+    #[case(json!("fn main() {}"), "")]
+    #[case(json!("r".repeat(101)), "")]
+    #[case(json!(null), "")]
+    fn a_source_is_an_id_or_nothing(#[case] value: Value, #[case] expected: &str) {
+        assert_eq!(with("source", value).source, expected);
     }
 
     #[rstest]
