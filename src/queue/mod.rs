@@ -1,7 +1,9 @@
 //! A durable queue. Generic over the job: it knows keys, leases and times, not what a job does.
 //!
-//! - Jobs of one key never overlap. A newer job of the same kind and key replaces a queued older one, and asks a running
-//!   one to stop at its next checkpoint.
+//! - Jobs of one key never overlap. A newer job that supersedes replaces a queued older one of its kind and key, and asks
+//!   a running one to stop at its next checkpoint; that one never comes back beside it. Other jobs of one key wait side by
+//!   side and run one after the other, oldest first.
+//! - A cancelled key loses what waits, and what runs when it next looks.
 //! - A claim is a lease, extended while the job runs and fenced by attempt number: a worker that lost its lease cannot
 //!   finish the job.
 //! - A retry is a row with a later `run_at`; after the last attempt the row becomes a dead letter that a person sees.
@@ -18,7 +20,7 @@ use jiff::Timestamp;
 pub struct NewJob<J> {
     /// Names the sort of work, for supersession and metrics.
     pub kind: &'static str,
-    /// Jobs of one key never run at the same time.
+    /// Jobs of one key never run at the same time. At most 1,000 bytes.
     pub key: String,
     /// Not before this instant.
     pub run_at: Timestamp,

@@ -31,6 +31,10 @@ use crate::ids::new_id;
 /// A claim that lost against others this often leaves the rest for the next look.
 const CLAIM_TRIES: u32 = 8;
 
+/// Longest key in bytes: an entry of a PostgreSQL index holds about 2,700, and a key that can be queued and never be
+/// claimed would stand in everybody's way.
+const LONGEST_KEY: usize = 1_000;
+
 /// Bytes kept of a reason.
 const REASON_BYTES: usize = 2_000;
 
@@ -107,7 +111,8 @@ pub enum Outcome {
     Finished,
     /// Try again at this instant, counted as an attempt.
     RetryAt(Timestamp, String),
-    /// Back to the queue at once and not counted: the process is stopping or a newer job interrupts.
+    /// Back to the queue at once and not counted: the process is stopping or a newer job interrupts. Where a newer job
+    /// waits, or this one was cancelled, it goes away instead.
     Released,
     /// Cannot succeed: becomes a dead letter with this reason.
     Failed(String),
@@ -183,8 +188,11 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
     /// pushes cannot put a review off for ever. Returns the row's id.
     ///
     /// # Errors
-    /// When the statement fails; the caller's transaction is then to be dropped.
+    /// When the statement fails, or the key is longer than 1,000 bytes; the caller's transaction is then to be dropped.
     pub async fn enqueue(&self, tx: &mut Tx<'_>, job: &NewJob<J>) -> Result<String, DbError> {
+        if job.key.len() > LONGEST_KEY {
+            return Err(DbError::Corrupt { what: "key of a job", reason: format!("over {LONGEST_KEY} bytes") });
+        }
         let payload = serde_json::to_string(&job.job)
             .map_err(|error| DbError::Corrupt { what: "job", reason: error.to_string() })?;
         if job.supersedes {

@@ -17,7 +17,7 @@ pub const GRACE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 pub const CHECK_NAME: &str = "secondlook";
 
 /// Repositories named by one job to forget them, so that its key stays short.
-const FORGOTTEN_TOGETHER: usize = 50;
+const FORGOTTEN_TOGETHER: usize = 40;
 
 /// What follows from an event.
 #[derive(Debug, Clone)]

@@ -60,6 +60,8 @@ async fn a_job_exists_exactly_when_its_transaction_does(#[case] backend: Backend
     let queue = queue(&db, &clock);
     let mut tx = db.begin().await.unwrap();
     queue.enqueue(&mut tx, &review(&clock, "pr:1:1", "lost")).await.unwrap();
+    let too_long = queue.enqueue(&mut tx, &review(&clock, &"k".repeat(1_001), "never claimed")).await;
+    assert!(too_long.unwrap_err().to_string().contains("1000 bytes"));
     drop(tx);
     assert!(nothing_due(&queue).await);
     assert_eq!(queue.next_due().await.unwrap(), None);
@@ -106,6 +108,30 @@ async fn jobs_wait_for_their_time_and_for_their_key(#[case] backend: Backend) {
 #[rstest]
 #[case::sqlite(Backend::Sqlite)]
 #[case::postgres(Backend::Postgres)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_claims_at_the_same_moment_one_gets_the_key(#[case] backend: Backend) {
+    const JOBS: usize = 40;
+    let Some(db) = fresh(backend).await else { return };
+    let clock = ManualClock::default();
+    let queue = queue(&db, &clock);
+    for n in 0..JOBS {
+        put(&db, &queue, &job(&clock, "reply", "thread", &n.to_string(), false)).await;
+    }
+    for round in 0..JOBS {
+        let claims = (0..8).map(|_| {
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.claim("w").await.unwrap() })
+        });
+        let claims = futures_util::future::join_all(claims).await;
+        let got: Vec<Lease<String>> = claims.into_iter().filter_map(Result::unwrap).collect();
+        assert_eq!(got.len(), 1, "in round {round}");
+        assert!(queue.finish(&got[0], &Outcome::Finished).await.unwrap());
+    }
+}
+
+#[rstest]
+#[case::sqlite(Backend::Sqlite)]
+#[case::postgres(Backend::Postgres)]
 #[tokio::test]
 async fn only_jobs_that_supersede_replace_a_waiting_one(#[case] backend: Backend) {
     let Some(db) = fresh(backend).await else { return };
@@ -143,6 +169,9 @@ async fn a_newer_job_interrupts_a_running_one_which_never_comes_back_beside_it(#
         put(&db, &queue, &job(&clock, "other kind", "pr", "beside", true)).await;
         assert_eq!(queue.extend(&old).await.unwrap(), Hold::Held, "another kind interrupts nothing");
         put(&db, &queue, &review(&clock, "pr", "new")).await;
+        // As if the old one had been claimed while the new one was being put in, so that there was nothing to flag.
+        sqlx::query("UPDATE jobs SET interrupted = 0").execute(db.pool()).await.unwrap();
+        assert_eq!(queue.extend(&old).await.unwrap(), Hold::Interrupted);
         assert_eq!(queue.extend(&old).await.unwrap(), Hold::Interrupted);
         assert!(nothing_due(&queue).await, "the old one still runs");
         assert!(queue.finish(&old, &ending).await.unwrap());
