@@ -7,7 +7,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -17,7 +16,7 @@ use super::checkpoint::{Checkpoint, Checkpoints};
 use super::hook::{Hooks, Step, out_of_time};
 use super::limits::{Budget, DEFAULT_RUN_TIME, DEFAULT_RUN_TOKENS, MAX_NODES};
 use crate::chat::ChatError;
-use crate::clock::SharedClock;
+use crate::clock::{SharedClock, Stopwatch};
 use crate::db::DbError;
 use crate::event::store::EventLog;
 use crate::event::{RunEvent, RunState};
@@ -155,11 +154,6 @@ impl RunContext {
     /// The context of a child run: a checkpoint of its own under `run_id/name`, the same budget, the same stop.
     pub fn child(&self, name: &str) -> Self {
         Self { run_id: format!("{}/{name}", self.run_id), ..self.clone() }
-    }
-
-    /// Time passed since `begun`.
-    pub fn since(&self, begun: Timestamp) -> Duration {
-        Duration::try_from(self.clock.now().duration_since(begun)).unwrap_or_default()
     }
 }
 
@@ -313,10 +307,10 @@ async fn visit<G: StateGraph>(
     for hook in cx.hooks.iter() {
         hook.before_node(&step, cx);
     }
-    let begun = cx.clock.now();
+    let watch = Stopwatch::start();
     let span = tracing::info_span!("node", run.id = cx.run_id, graph.name = G::NAME, graph.node = name);
     let outcome = graph.visit(node, state, cx).instrument(span).await;
-    let took = cx.since(begun);
+    let took = watch.elapsed();
     for hook in cx.hooks.iter() {
         hook.after_node(&step, outcome.as_ref().copied(), took, cx);
     }

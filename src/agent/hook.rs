@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::graph::{RunContext, RunError};
 use crate::chat::router::Router;
 use crate::chat::{ChatError, ChatMessage, ChatRequest, ChatResponse, ModelRole, TokenUsage, estimate_tokens};
+use crate::clock::Stopwatch;
 
 /// Something that watches or guards a run. Every method does nothing unless it is written.
 pub trait Hook: Send + Sync {
@@ -38,11 +39,6 @@ pub trait Hook: Send + Sync {
         cx: &RunContext,
     ) {
         let _ = (request, outcome, took, cx);
-    }
-
-    /// After a tool was called; `outcome` is the toolbox's word for how it went.
-    fn after_tool(&self, tool: &str, outcome: &'static str, took: Duration, cx: &RunContext) {
-        let _ = (tool, outcome, took, cx);
     }
 }
 
@@ -184,13 +180,6 @@ impl Hook for CountSteps {
         }
         metrics::counter!("secondlook_cost_micro_usd_total", "role" => role).increment(usage.cost_micro_usd);
     }
-
-    fn after_tool(&self, tool: &str, outcome: &'static str, took: Duration, _cx: &RunContext) {
-        // A name that the model made up must not become a label.
-        let tool = if outcome == "unknown_tool" { "unknown" } else { tool }.to_owned();
-        metrics::counter!("secondlook_tool_calls_total", "tool" => tool.clone(), "outcome" => outcome).increment(1);
-        metrics::histogram!("secondlook_tool_seconds", "tool" => tool).record(took.as_secs_f64());
-    }
 }
 
 /// Asks a model as part of a run: through the hooks, and within the run's time.
@@ -201,15 +190,15 @@ pub async fn chat(models: &Router, mut request: ChatRequest, cx: &RunContext) ->
     for hook in cx.hooks.iter() {
         hook.before_model(&mut request, cx)?;
     }
-    let begun = cx.clock.now();
-    let left = cx.budget.time_left(begun);
+    let left = cx.budget.time_left(cx.clock.now());
     if left.is_zero() {
         return Err(out_of_time());
     }
+    let watch = Stopwatch::start();
     let answer = tokio::time::timeout(left, models.chat(&request)).await;
     let overdue = answer.is_err();
     let outcome = answer.unwrap_or(Err(ChatError::TimedOut("the run's time is used up")));
-    let took = cx.since(begun);
+    let took = watch.elapsed();
     for hook in cx.hooks.iter() {
         hook.after_model(&request, outcome.as_ref(), took, cx);
     }

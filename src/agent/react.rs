@@ -21,7 +21,7 @@ use crate::chat::{
 };
 use crate::event::RunState;
 use crate::tool::ToolContext;
-use crate::tool::toolbox::{ToolResult, Toolbox};
+use crate::tool::toolbox::Toolbox;
 use calls::{Plan, Seen, clip, number_ids};
 
 /// A question to an agent.
@@ -236,25 +236,15 @@ impl ReactAgent<'_> {
         Ok(())
     }
 
-    async fn act(&self, talk: &mut Talk, cx: &RunContext) {
+    async fn act(&self, talk: &mut Talk) {
         let pending = std::mem::take(&mut talk.pending);
         let plans = calls::plan(&pending, talk, self.limits.calls_per_turn);
         let run = pending.iter().zip(&plans).map(async |(call, plan)| match plan {
-            Plan::Run => Some(self.call(call, cx).await),
+            Plan::Run => Some(self.toolbox.call(call, self.tools).await),
             Plan::Again | Plan::Refuse(_) => None,
         });
         let results = join_all(run).await;
         calls::settle(pending, plans, results, talk);
-    }
-
-    async fn call(&self, call: &ToolCall, cx: &RunContext) -> ToolResult {
-        let begun = cx.clock.now();
-        let result = self.toolbox.call(call, self.tools).await;
-        let took = cx.since(begun);
-        for hook in cx.hooks.iter() {
-            hook.after_tool(&call.name, result.outcome, took, cx);
-        }
-        result
     }
 }
 
@@ -268,7 +258,7 @@ impl StateGraph for ReactAgent<'_> {
         match node {
             Node::Model => self.think(talk, cx).await,
             Node::Tools => {
-                self.act(talk, cx).await;
+                self.act(talk).await;
                 Ok(())
             }
         }

@@ -1,11 +1,23 @@
-//! The review of one file: the task that the reflective reviewer works on.
+//! The review of one file: reads what is needed, runs the reflective reviewer on it, and says what came of it.
 
 use tokio_util::sync::CancellationToken;
 
 use super::change::{Change, ChangedFile, Engine};
+use super::context::file_page;
+use super::critic;
+use super::draft::Draft;
 use super::finding::Finding;
 use super::policy::Policy;
-use crate::chat::TokenUsage;
+use super::reflective::FileTask;
+use crate::agent::graph::{self, Outcome, RunContext, RunError};
+use crate::agent::limits::Budget;
+use crate::agent::strategy::reflexion::{ReflectiveReviewer, Rounds};
+use crate::analysis::language;
+use crate::analysis::outline::{self, Outline};
+use crate::chat::{ModelRole, TokenUsage};
+use crate::github::FileText;
+use crate::tool::ToolContext;
+use crate::tool::toolbox::Toolbox;
 
 /// What the review of one file came to.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -35,10 +47,76 @@ pub async fn review_file(
     tokens_left: u64,
     stop: &CancellationToken,
 ) -> Result<FileReview, Stopped> {
-    let _ = (file, change, policy, engine, tokens_left, stop);
-    todo!()
+    if file.new_hunks.is_empty() {
+        return Ok(FileReview::default());
+    }
+    let path = &file.file.diff.path;
+    let head = match change.source.read(path).await {
+        Ok(FileText::Text(text)) => Some(text),
+        // Without the text there is less context, and the review goes on: the hunks are at hand.
+        Ok(FileText::Missing | FileText::NotText | FileText::TooLarge) => None,
+        Err(error) => {
+            tracing::warn!(path, %error, "the file at the head commit cannot be read");
+            None
+        }
+    };
+    let outline = outline_of(path, head.as_deref()).await;
+    let page = file_page(file, (&change.title, &change.description), &policy.instructions_for(path), outline.as_ref());
+    let too_large = page.too_large.clone();
+    let model = engine.models.name(ModelRole::Reviewer).to_owned();
+    let task = FileTask { file, page, head: head.as_deref(), model };
+    let tools = ToolContext {
+        source: change.source.clone(),
+        files: change.files.iter().map(|f| f.file.diff.clone()).collect::<Vec<_>>().into(),
+        path: path.clone(),
+    };
+    let toolbox = Toolbox::reviewing();
+    let graph = ReflectiveReviewer {
+        task: &task,
+        models: &engine.models,
+        toolbox: &toolbox,
+        tools: &tools,
+        max_rounds: engine.limits.max_rounds,
+    };
+    let budget = Budget::new(tokens_left, engine.limits.review_time, engine.clock.now());
+    let run_id = format!("{}/{path}", change.id);
+    let cx =
+        RunContext::new(run_id, engine.checkpoints.clone(), engine.events.clone(), engine.clock.clone(), stop.clone())
+            .with_budget(budget);
+    let outcome = graph::run(&graph, Rounds::default(), &cx).await;
+    came_to(outcome, too_large, cx.budget.spent())
 }
 
 /// The review was interrupted at a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopped;
+
+/// Parsing a large file takes up to a second: not on a thread that serves others.
+async fn outline_of(path: &str, head: Option<&str>) -> Option<Outline> {
+    let text = head?.to_owned();
+    let language = language::detect(path, text.lines().next().unwrap_or_default())?;
+    tokio::task::spawn_blocking(move || outline::outline(language, &text).ok()).await.ok().flatten()
+}
+
+/// `spent` is what this process paid; a state's own sum lacks what a failed agent had spent.
+fn came_to(
+    outcome: Outcome<Rounds<Draft>>,
+    too_large: Option<String>,
+    spent: TokenUsage,
+) -> Result<FileReview, Stopped> {
+    let (mut rounds, error) = match outcome {
+        Outcome::Stopped(_, RunError::Interrupted) => return Err(Stopped),
+        Outcome::Done(rounds) => (rounds, None),
+        Outcome::Stopped(rounds, error) => (rounds, Some(error)),
+        Outcome::Waiting(rounds, request) => (rounds, Some(RunError::Waiting(request))),
+    };
+    let problem = error.map(|error| error.to_string()).or(rounds.problem.take()).or(too_large);
+    let usage = if spent.calls > rounds.usage.calls { spent } else { rounds.usage };
+    let (round, judged) = (rounds.round, rounds.best.as_ref().is_some_and(|best| best.judged));
+    let mut draft = rounds.into_answer().unwrap_or_default();
+    if !judged {
+        draft = critic::unconfirmed(draft);
+    }
+    let findings = draft.candidates.into_iter().map(|candidate| candidate.finding).collect();
+    Ok(FileReview { findings, summary: draft.summary, problem, usage, rounds: round })
+}

@@ -3,18 +3,21 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test may panic, and says aloud what it skipped")]
 
 mod harness;
+mod scripted;
 
 mod adversary;
+mod agent;
 mod corpus;
 mod database;
+mod file_review;
 mod github_client;
 mod github_stand_in;
 mod intake;
+mod openai;
 mod placement;
 mod queue;
 mod recorded;
-mod webhook;
-mod worker;
-mod openai;
 mod rules;
 mod tools;
+mod webhook;
+mod worker;

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::Talk;
 use crate::chat::{ChatMessage, ToolCall};
-use crate::tool::toolbox::ToolResult;
+use crate::tool::toolbox::{ToolResult, canonical};
 
 /// A call that was made before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +55,7 @@ pub(super) fn plan(pending: &[ToolCall], talk: &mut Talk, most: usize) -> Vec<Pl
             plans.push(Plan::Refuse(format!("Not run: the arguments are longer than {ARGUMENT_BYTES} bytes.")));
             continue;
         }
-        let key = key(call);
+        let key = canonical(call);
         let seen = talk.seen.entry(key.clone()).or_insert(Seen { times: 0, result: None });
         seen.times += 1;
         let known = seen.result.is_some() || running.contains(&key);
@@ -81,14 +80,14 @@ pub(super) fn settle(pending: Vec<ToolCall>, plans: Vec<Plan>, results: Vec<Opti
             (_, Some(result)) => {
                 // A passing fault may be tried again; any other result stays what it is.
                 if !matches!(result.outcome, "failed" | "timed_out")
-                    && let Some(seen) = talk.seen.get_mut(&key(&call))
+                    && let Some(seen) = talk.seen.get_mut(&canonical(&call))
                 {
                     seen.result = Some(result.text.clone());
                 }
                 result.text
             }
             (_, None) => {
-                let before = talk.seen.get(&key(&call)).and_then(|seen| seen.result.as_deref());
+                let before = talk.seen.get(&canonical(&call)).and_then(|seen| seen.result.as_deref());
                 format!("{AGAIN}{}", before.unwrap_or("(it failed)"))
             }
         };
@@ -120,28 +119,6 @@ pub(super) fn clip(mut text: String, bytes: usize) -> (String, bool) {
     (text, true)
 }
 
-/// The same for calls that mean the same: arguments with sorted keys and without white space.
-fn key(call: &ToolCall) -> String {
-    let arguments = match serde_json::from_str::<Value>(&call.arguments) {
-        Ok(value) => canonical(&value),
-        Err(_) => call.arguments.trim().to_owned(),
-    };
-    format!("{} {arguments}", call.name)
-}
-
-fn canonical(value: &Value) -> String {
-    match value {
-        Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().filter(|(_, v)| !v.is_null()).collect();
-            members.sort_by_key(|(name, _)| *name);
-            let members: Vec<_> = members.into_iter().map(|(n, v)| format!("{n:?}:{}", canonical(v))).collect();
-            format!("{{{}}}", members.join(","))
-        }
-        Value::Array(items) => format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(",")),
-        other => other.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,15 +129,6 @@ mod tests {
 
     fn ok(text: &str) -> Option<ToolResult> {
         Some(ToolResult { text: text.to_owned(), outcome: "ok" })
-    }
-
-    #[test]
-    fn calls_are_the_same_whatever_their_spelling() {
-        let a = key(&call("read_file", r#"{"path": "a", "from": 1, "to": null}"#));
-        assert_eq!(a, key(&call("read_file", r#"{"from":1,"path":"a"}"#)));
-        assert_ne!(a, key(&call("read_diff", r#"{"from":1,"path":"a"}"#)));
-        assert_ne!(key(&call("x", "[1,2]")), key(&call("x", "[2,1]")));
-        assert_eq!(key(&call("x", " broken{ ")), key(&call("x", "broken{")));
     }
 
     #[test]
