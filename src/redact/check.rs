@@ -77,8 +77,9 @@ pub(super) fn is_bare_secret(c: &Candidate<'_>) -> bool {
     }
     let digits = c.value.bytes().filter(u8::is_ascii_digit).count();
     let is_call_or_path = c.value.contains("::") || c.value.contains("->") || c.value.contains('.');
-    let followed_by_call = c.text.as_bytes().get(c.range.end).is_some_and(|b| matches!(b, b'(' | b'[' | b'<'));
-    digits >= 3 && kinds(c.value) >= 2 && entropy(c.value) >= 3.0 && !is_call_or_path && !followed_by_call
+    let rest = c.text.get(c.range.end..).unwrap_or_default();
+    let is_call_or_type = rest.starts_with(['(', '[', '<']) || rest.trim_start_matches(' ').starts_with('=');
+    digits >= 3 && kinds(c.value) >= 2 && entropy(c.value) >= 3.0 && !is_call_or_path && !is_call_or_type
 }
 
 /// An address of a person: not a remote of git, not a file.
@@ -132,17 +133,20 @@ pub(super) fn is_card(c: &Candidate<'_>) -> bool {
 pub(super) fn is_phone(c: &Candidate<'_>) -> bool {
     let digits = c.value.bytes().filter(u8::is_ascii_digit).count();
     let before = c.text.get(..c.range.start).unwrap_or_default();
-    let line = before.rsplit(['\n', '\r']).next().unwrap_or_default();
+    // A line may also end with an escaped break, in code that came as JSON.
+    let line = before.rsplit(['\n', '\r']).next().unwrap_or_default().rsplit("\\n").next().unwrap_or_default();
     let may_be_diff = line.chars().all(|c| c.is_whitespace() || c.is_ascii_digit() || c == '|');
-    let glued = before.chars().next_back().is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | ')' | ']' | '+'));
+    let glued = line.chars().next_back().is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | ')' | ']' | '+'));
     let shaped = c.value.contains(['-', '(']) && digits >= 10;
-    (8..=15).contains(&digits) && !glued && (!may_be_diff || shaped) && !is_part_of_longer_number(c)
+    let is_time = c.text.as_bytes().get(c.range.end) == Some(&b':');
+    (8..=15).contains(&digits) && !glued && !is_time && (!may_be_diff || shaped) && !is_part_of_longer_number(c)
 }
 
-/// A Chinese mobile number; round numbers are amounts, and signed ones are arithmetic.
+/// A Chinese mobile number; numbers that are round, decimally or binary, are amounts, and signed ones are arithmetic.
 pub(super) fn is_chinese_mobile(c: &Candidate<'_>) -> bool {
     let signed = c.text.get(..c.range.start).is_some_and(|before| before.ends_with(['-', '+']));
-    !c.value.ends_with("00000") && !signed && !is_part_of_longer_number(c)
+    let is_round = c.value.parse::<u64>().is_ok_and(|n| n.is_multiple_of(100_000) || n.is_multiple_of(65_536));
+    !is_round && !signed && !is_part_of_longer_number(c)
 }
 
 /// Whether digits go on behind a dot or a dash on either side: a float, a UUID, a date, a version.

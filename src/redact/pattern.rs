@@ -53,9 +53,20 @@ impl Pattern {
 /// All forms; where two match the same text, the one that begins first or else stands first here has it.
 pub(super) fn all() -> &'static [Pattern] {
     static ALL: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
-        TABLE.iter().map(|&(kind, regex, accept)| Pattern { kind, regex: compile(regex), accept }).collect()
+        TABLE.iter().map(|&(kind, regex, accept)| Pattern { kind, regex: compile(&anywhere(regex)), accept }).collect()
     });
     &ALL
+}
+
+/// An expression that begins at a word boundary also begins behind a line break that JSON has escaped, where `\n` and the
+/// word stand together. The break itself is no part of the value, or the JSON would not parse any more.
+fn anywhere(expression: &str) -> String {
+    const BEGINNING: &str = r"(?:\b|\\[nrt])";
+    match expression.strip_prefix(r"\b") {
+        Some(rest) if rest.replace("(?", "").contains('(') => format!("{BEGINNING}{rest}"),
+        Some(rest) => format!("{BEGINNING}({rest})"),
+        None => expression.to_owned(),
+    }
 }
 
 /// An expression of this module.
@@ -89,26 +100,26 @@ const TABLE: &[Row] = &[
     ("api-key", r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{30,}", check::always),
     // A cut signature is still the token's header and claims.
     ("jwt", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?", check::always),
-    ("authorization", r"(?i)\bbearer[ \t]+([A-Za-z0-9._~+/=-]{16,})", check::has_digit),
-    ("authorization", r"(?i)\bbasic[ \t]+([A-Za-z0-9+/]{8,}={0,2})", check::is_basic_credentials),
+    ("authorization", r"\b(?i:bearer)[ \t]+([A-Za-z0-9._~+/=-]{16,})", check::has_digit),
+    ("authorization", r"\b(?i:basic)[ \t]+([A-Za-z0-9+/]{8,}={0,2})", check::is_basic_credentials),
     (
         "authorization",
-        r#"(?i)\bauthorization["']?[ \t]*[:=,][ \t]*["']?(?:token|digest|apikey|negotiate)[ \t]+([A-Za-z0-9._~+/=-]{16,})"#,
+        r#"\b(?i:authorization)["']?[ \t]*[:=,][ \t]*["']?(?i:token|digest|apikey|negotiate)[ \t]+([A-Za-z0-9._~+/=-]{16,})"#,
         check::has_digit,
     ),
-    ("password", r#"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/@:"'`<>]{0,64}:([^\s/@"'`<>]{1,256})@"#, check::is_literal),
+    ("password", r#"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/@:"'`<>]{0,64}:([^\s/"'`<>\\]{1,256})@"#, check::is_literal),
     ("password", r#"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://([A-Za-z0-9_-]{20,})@"#, check::has_digit),
     (
         "secret",
-        r#"(?i)(?:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|(?:api|access|secret|private|auth|account|encryption|signing)[_-]?key(?:[_-]?base)?)["'`]?[ \t]*(?::=|=>|={1,3}|:)[ \t]*(?:"([^\s"]{8,300})"|'([^\s']{8,300})'|`([^\s`]{8,300})`)"#,
+        r#"(?i)(?:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|(?:api|access|secret|private|auth|account|encryption|signing)[_-]?key(?:[_-]?base)?)\\?["'`]?[ \t]*(?::=|=>|={1,3}|:)[ \t]*(?:\\?"([^\s"\\]{8,300})\\?"|'([^\s'\\]{8,300})'|`([^\s`\\]{8,300})`)"#,
         check::is_quoted_secret,
     ),
     (
         "secret",
-        r#"(?i)(?:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|(?:api|access|secret|private|auth|account|encryption|signing)[_-]?key(?:[_-]?base)?)[ \t]*[:=][ \t]*([^\s"'`,;()<>{}\[\]$&|]{16,300})"#,
+        r#"(?i)(?:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|(?:api|access|secret|private|auth|account|encryption|signing)[_-]?key(?:[_-]?base)?)[ \t]*[:=][ \t]*([^\s"'`,;()<>{}\[\]$&|\\]{16,300})"#,
         check::is_bare_secret,
     ),
-    ("email", r"[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}\b", check::is_email),
+    ("email", r"(?:\\[nrt])?([A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}\b)", check::is_email),
     (
         "id-number",
         r"\b[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[\dXx]\b",

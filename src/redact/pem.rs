@@ -31,7 +31,7 @@ static FORMS: LazyLock<Forms> = LazyLock::new(|| Forms {
     marker: compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"),
     line: compile(r#"^[ \t]*(?:\d+[ \t|:]+)*[+-]?[ \t]*["'`]?([A-Za-z0-9+/=]{4,})(?:\\[nr]|["'`,;+\\]|[ \t\r])*$"#),
     header: compile(r"^[ \t]*(?:\d+[ \t|:]+)*[+-]?[ \t]*(?:[A-Za-z][A-Za-z-]*: .*)?\r?$"),
-    run: compile(r"[A-Za-z0-9+/=]{16,}"),
+    run: compile(r"(?:\\[nrt])?([A-Za-z0-9+/=]{16,})"),
 });
 
 /// The key material of every private key in a text.
@@ -47,7 +47,8 @@ pub(super) fn find(text: &str) -> Vec<Span> {
             let content = line.trim_end_matches('\n');
             if number == 0 {
                 let key = content.split("-----END").next().unwrap_or_default();
-                let long = forms.run.find_iter(key).filter(|run| run.len() >= LONG);
+                let runs = forms.run.captures_iter(key).filter_map(|found| found.get(1));
+                let long = runs.filter(|run| run.len() >= LONG);
                 spans.extend(long.map(|run| span(at, run.range())));
             } else if let Some(material) = forms.line.captures(content).and_then(|c| c.get(1)) {
                 spans.push(span(at, material.range()));

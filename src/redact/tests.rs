@@ -47,6 +47,7 @@ fn headers_and_addresses_lose_only_their_secret() {
     );
     check("postgres://app:hunter2@db.internal:5432/app", "postgres://app:[redacted:password]@db.internal:5432/app");
     check("https://x-access-token:abc@github.com/o/r", "https://x-access-token:[redacted:password]@github.com/o/r");
+    check("mysql://u:p@ssw0rd@db/x", "mysql://u:[redacted:password]@db/x");
     check("redis://:pw@cache/0", "redis://:[redacted:password]@cache/0");
     for text in [
         "postgres://app:${DB_PASSWORD}@db/app",
@@ -116,7 +117,9 @@ fn code_survives() {
         "index 83db48f..bf269f4 100644",
         "git@github.com:owner/repo.git icon@2x.png pkg@1.2.3 @scope/pkg@latest",
         "sk-folding-cube-large-loader sk-spinner",
-        "assert_eq!(a, 15000000000);",
+        "assert_eq!(a, 15000000000); const FLAG: u64 = 17179869184;",
+        "utc_datetime!(+9999-12-31 23:59:59)",
+        "pub const INHERIT_PRIVATE_KEY: X509RequestInheritOptions = 3i32;",
         "if key.starts_with(\"-----BEGIN RSA PRIVATE KEY-----\") {\n    return parse_rsa_private_key_from_pem(key);\n}",
     ] {
         check(text, text);
@@ -141,10 +144,41 @@ fn a_private_key_keeps_its_lines() {
     );
     check(
         &format!("key = \"-----BEGIN PRIVATE KEY-----\\n{a}\\n-----END PRIVATE KEY-----\";"),
-        &format!("key = \"-----BEGIN PRIVATE KEY-----\\{mask}\\n-----END PRIVATE KEY-----\";"),
+        &format!("key = \"-----BEGIN PRIVATE KEY-----\\n{mask}\\n-----END PRIVATE KEY-----\";"),
     );
     let cut = format!("-----BEGIN OPENSSH PRIVATE KEY-----\r\n{a}\r\n{}", &b[..30]);
     check(&cut, &format!("-----BEGIN OPENSSH PRIVATE KEY-----\r\n{mask}\r\n{mask}"));
+}
+
+#[test]
+fn code_that_came_as_json_is_masked_alike_and_stays_json() {
+    let key = random(64);
+    for line in [
+        "password = \"S3cr3t!pw\"".to_owned(),
+        "password = 'S3cr3t!pw'".to_owned(),
+        "{\"token\": \"9f8e7d6c5b4a39281706f5e4d3c2b1a0\"}".to_owned(),
+        "API_KEY=9f8e7d6c5b4a39281706f5e4d3c2b1a0".to_owned(),
+        "jane@mail.example.com".to_owned(),
+        "AKIAIOSFODNN7EXAMPLE".to_owned(),
+        format!("sk-{}", random(40)),
+        format!("eyJ{}.eyJ{}.{}", random(30), random(60), random(43)),
+        "13812345678".to_owned(),
+        "078-05-1120".to_owned(),
+        "4111 1111 1111 1111".to_owned(),
+        "(+1-555-010-9999)".to_owned(),
+        "Bearer abcdef0123456789abcdef".to_owned(),
+        "postgres://app:hunter2@db/app".to_owned(),
+    ] {
+        let text = format!("a\n{line}\n\tb");
+        let masked = redact(&text);
+        assert!(masked.contains("[redacted:"), "{line}");
+        let json = serde_json::to_string(&text).unwrap();
+        assert_eq!(serde_json::from_str::<String>(&redact(&json)).unwrap(), masked, "{json}");
+    }
+    // The lines of a key cannot be told from other code there, but the key itself is gone.
+    let json = serde_json::to_string(&format!("-----BEGIN PRIVATE KEY-----\n{key}\n{key}\n-----END")).unwrap();
+    let masked: String = serde_json::from_str(&redact(&json)).unwrap();
+    assert!(!masked.contains(&key[..20]) && masked.lines().count() == 4, "{masked}");
 }
 
 #[test]
