@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use octocrab::Octocrab;
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
@@ -380,7 +380,22 @@ impl Connection {
                     return Ok(Answer { headers, body });
                 }
                 _ => {
-                    return Err(GitHubError::from_answer(status, &headers, &body, request.what, inner.clock.now()));
+                    let now = inner.clock.now();
+                    let error = GitHubError::from_answer(status, &headers, &body, request.what, now);
+                    if let GitHubError::RateLimited { wait } = error {
+                        tracing::warn!(
+                            github.wait = wait.as_secs(),
+                            github.resource = resource.name(),
+                            "GitHub limits us"
+                        );
+                        if inner.budgets.exhausted(payer, resource, now).is_none() {
+                            inner.budgets.pause(
+                                payer,
+                                now.saturating_add(SignedDuration::try_from(wait).unwrap_or_default()).unwrap_or(now),
+                            );
+                        }
+                    }
+                    return Err(error);
                 }
             }
         }

@@ -301,3 +301,95 @@ fn finish(entry: &FileWire, verdict: Verdict, texts: &HashMap<String, FileText>)
     let blob_sha = entry.sha.clone().filter(|_| diff.status != FileStatus::Removed);
     PullFile { diff, blob_sha, no_patch, self_made }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn entry(json: Value) -> FileWire {
+        serde_json::from_value(json).unwrap()
+    }
+
+    fn object(oid: &str, size: usize, binary: Option<bool>) -> Found {
+        let json =
+            json!({"__typename": "Blob", "oid": oid, "byteSize": size, "isBinary": binary, "isTruncated": false});
+        Found::Object(serde_json::from_value(json).unwrap())
+    }
+
+    #[test]
+    fn only_what_is_ambiguous_is_looked_up() {
+        let clear = |why| Plan::Clear(Vec::new(), Some(why));
+        let submodule =
+            format!("@@ -1 +1 @@\n-Subproject commit {}\n+Subproject commit {}", "a".repeat(40), "b".repeat(40));
+        for (json, whole, wanted) in [
+            (
+                json!({"status": "renamed", "filename": "b", "previous_filename": "a"}),
+                true,
+                clear(NoPatch::NoTextChange),
+            ),
+            (
+                json!({"status": "renamed", "filename": "b", "previous_filename": "a"}),
+                false,
+                Plan::LookUp { diff: true },
+            ),
+            (json!({"status": "modified", "filename": "a"}), true, Plan::LookUp { diff: false }),
+            (json!({"status": "modified", "filename": "a", "patch": ""}), true, Plan::LookUp { diff: false }),
+            (json!({"status": "modified", "filename": "a", "additions": 9}), true, Plan::LookUp { diff: true }),
+            (json!({"status": "modified", "filename": "a", "patch": "no patch"}), false, Plan::LookUp { diff: true }),
+            (json!({"status": "modified", "filename": "lib", "patch": submodule}), true, clear(NoPatch::Submodule)),
+        ] {
+            assert_eq!(plan(&entry(json.clone()), whole), wanted, "{json}");
+        }
+        let text = "@@ -1 +1 @@\n-Subproject commit of ours\n+Subproject commit of theirs";
+        let kept = plan(&entry(json!({"filename": "a.txt", "patch": text})), true);
+        assert!(matches!(kept, Plan::Clear(hunks, None) if hunks.len() == 1));
+    }
+
+    #[test]
+    fn the_old_side_is_where_the_branches_parted() {
+        let look_up = Plan::LookUp { diff: true };
+        let renamed = entry(json!({"status": "renamed", "filename": "b", "previous_filename": "a", "sha": "new"}));
+        assert_eq!(sides(&renamed, &look_up, Some("base"), "head"), (Some("base:a".into()), Some("new".into())));
+        let unnamed = entry(json!({"status": "modified", "filename": "b", "sha": null}));
+        assert_eq!(sides(&unnamed, &look_up, Some("base"), "head"), (Some("base:b".into()), Some("head:b".into())));
+        let removed = entry(json!({"status": "removed", "filename": "b", "sha": "old"}));
+        assert_eq!(sides(&removed, &look_up, Some("base"), "head"), (Some("old".into()), None));
+        let added = entry(json!({"status": "added", "filename": "b", "sha": "new"}));
+        assert_eq!(sides(&added, &look_up, Some("base"), "head"), (None, Some("new".into())));
+        assert!(!needs_merge_base(&added, &look_up) && !needs_merge_base(&removed, &look_up));
+        assert!(needs_merge_base(&renamed, &look_up) && !needs_merge_base(&renamed, &Plan::LookUp { diff: false }));
+    }
+
+    #[test]
+    fn objects_say_why_there_is_no_patch() {
+        let modified = entry(json!({"status": "modified", "filename": "a"}));
+        let verdict = |old: Found, new: Found| match judge(&modified, true, Some(&old), Some(&new), 100) {
+            Verdict::Clear(_, why) => why,
+            Verdict::Diff { .. } => None,
+        };
+        let text = |oid| object(oid, 10, Some(false));
+        assert_eq!(verdict(text("a"), text("b")), None);
+        assert_eq!(verdict(text("a"), text("a")), Some(NoPatch::NoTextChange));
+        assert_eq!(verdict(text("a"), object("b", 10, Some(true))), Some(NoPatch::Binary));
+        assert_eq!(verdict(text("a"), object("b", 10, None)), Some(NoPatch::Binary));
+        assert_eq!(verdict(object("a", 10, Some(true)), text("b")), Some(NoPatch::Binary));
+        assert_eq!(verdict(text("a"), object("b", 101, Some(false))), Some(NoPatch::TooLarge));
+        assert_eq!(verdict(object("a", 101, Some(false)), text("b")), Some(NoPatch::TooLarge));
+        assert_eq!(verdict(text("a"), Found::Nothing), Some(NoPatch::Submodule));
+        assert_eq!(verdict(Found::Nothing, text("b")), Some(NoPatch::TooLarge), "never shown as all new");
+        assert_eq!(verdict(text("a"), Found::Failed), Some(NoPatch::TooLarge));
+    }
+
+    #[test]
+    fn what_is_fetched_is_bounded() {
+        let blob = |size| Some(Blob { oid: "x".into(), size });
+        let mut fetched = 0;
+        let large = || Verdict::Diff { old: blob(MAX_FETCHED / 4), new: blob(MAX_FETCHED / 4) };
+        assert_eq!(within_budget(large(), &mut fetched), large());
+        assert_eq!(within_budget(large(), &mut fetched), large());
+        assert_eq!(within_budget(large(), &mut fetched), Verdict::Clear(Vec::new(), Some(NoPatch::TooLarge)));
+        assert_eq!(fetched, MAX_FETCHED);
+    }
+}

@@ -52,6 +52,7 @@ impl Resource {
 #[derive(Clone, Default)]
 pub struct Budgets {
     left: Arc<Mutex<HashMap<(Payer, Resource), Budget>>>,
+    paused: Arc<Mutex<HashMap<Payer, Timestamp>>>,
     writers: Arc<Mutex<HashMap<Payer, Arc<Writer>>>>,
 }
 
@@ -74,12 +75,21 @@ pub struct WriteTurn<'a> {
 }
 
 impl Budgets {
-    /// How long a request would have to wait for the budget to be filled again; `None` when it may be sent.
+    /// How long a request would have to wait, for the budget to be filled again or for a pause to be over; `None` when
+    /// it may be sent.
     pub fn exhausted(&self, payer: Payer, resource: Resource, now: Timestamp) -> Option<Duration> {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let budget = left.get(&(payer, resource)).filter(|budget| budget.remaining == 0)?;
-        let wait = Duration::try_from(budget.reset.duration_since(now)).ok()?;
+        let reset = left.get(&(payer, resource)).filter(|budget| budget.remaining == 0).map(|budget| budget.reset);
+        drop(left);
+        let paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner).get(&payer).copied();
+        let wait = Duration::try_from(reset.into_iter().chain(paused).max()?.duration_since(now)).ok()?;
         (!wait.is_zero()).then(|| wait.min(LONGEST_WAIT))
+    }
+
+    /// GitHub asked for a pause (a secondary limit): it holds for everything that this payer sends, whatever was asked.
+    pub fn pause(&self, payer: Payer, until: Timestamp) {
+        let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        paused.entry(payer).and_modify(|known| *known = (*known).max(until)).or_insert(until);
     }
 
     /// Remembers what an answer's headers say, and shows it as a metric.
@@ -159,6 +169,19 @@ mod tests {
         assert_eq!(budgets.exhausted(Payer::Installation(2), Resource::Core, at(40)), None, "and so has a neighbour");
         budgets.note(one, Resource::Core, &headers("4999", "3700"));
         assert_eq!(budgets.exhausted(one, Resource::Core, at(40)), None);
+    }
+
+    #[test]
+    fn a_pause_holds_for_all_that_a_payer_sends() {
+        let budgets = Budgets::default();
+        let one = Payer::Installation(1);
+        budgets.pause(one, at(60));
+        budgets.pause(one, at(30));
+        budgets.note(one, Resource::Core, &headers("4000", "3600"));
+        assert_eq!(budgets.exhausted(one, Resource::Core, at(0)), Some(Duration::from_secs(60)));
+        assert_eq!(budgets.exhausted(one, Resource::GraphQl, at(50)), Some(Duration::from_secs(10)));
+        assert_eq!(budgets.exhausted(one, Resource::Core, at(60)), None);
+        assert_eq!(budgets.exhausted(Payer::Installation(2), Resource::Core, at(0)), None);
     }
 
     #[test]

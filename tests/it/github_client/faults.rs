@@ -25,8 +25,7 @@ async fn every_fault_has_its_meaning() {
         (Fault::status(PULL, 404, "Not Found"), "knows no pull request 1 of acme/app", Retry::Never),
         (Fault::status(PULL, 406, "Sorry, the diff exceeded"), "406", Retry::Never),
         (Fault::status(PULL, 418, "I'm a teapot"), "418", Retry::Never),
-        // Twice: the connection pool tries once more where a request was not yet written.
-        (Fault::drop(PULL).times(1), "no answer", Retry::Backoff),
+        (Fault::drop(PULL), "no answer", Retry::Backoff),
         (Fault::truncated(PULL), "broke off", Retry::Backoff),
         (Fault::not_json(PULL), "cannot be read", Retry::Backoff),
         (Fault::answer(PULL, 200, json!([1, 2])), "cannot be read", Retry::Backoff),
@@ -34,12 +33,15 @@ async fn every_fault_has_its_meaning() {
         (Fault::secondary_limit(PULL, Some("17")), "17 s", Retry::After(Duration::from_secs(17))),
         (Fault::secondary_limit(PULL, None), "60 s", Retry::After(Duration::from_secs(60))),
     ] {
-        bench.gh.push(&pr, "//- touched.txt\n+x");
+        // A secondary limit holds for all that is asked meanwhile.
+        bench.clock.advance(Duration::from_secs(60));
         bench.gh.fault(fault);
-        let error = client.pull_request(pr.number).await.unwrap_err();
+        let error = client.pull_request(pr.number).await.expect_err(kind);
         assert!(error.to_string().contains(kind), "{kind}: {error}");
         assert_eq!(error.retry(), retry, "{error}");
     }
+    let error = client.file_texts(&bench.gh.head(&pr), &["x".into()]).await.unwrap_err();
+    assert_eq!(error, GitHubError::RateLimited { wait: Duration::from_secs(60) }, "not even asked");
     bench.gh.reckon();
 }
 

@@ -80,6 +80,9 @@ pub fn comment(entries: &[Entry], comment: &Value) -> (Verdict, Option<Place>) {
         if start.index >= end.index {
             return reject(ORDER);
         }
+        if start_left && start.mark == ' ' {
+            doubt = doubt.or_else(|| Some("LEFT on an unchanged line is not documented".to_owned()));
+        }
         if start_left != left {
             doubt = doubt.or_else(|| Some("a range over two sides".to_owned()));
         }

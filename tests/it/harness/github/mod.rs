@@ -86,6 +86,7 @@ impl FakeGitHub {
             tokens: HashMap::new(),
             commits: HashMap::new(),
             blobs: HashMap::new(),
+            diffs: Mutex::default(),
             faults: Vec::new(),
             log: Vec::new(),
             complaints: Vec::new(),
@@ -264,7 +265,7 @@ impl FakeGitHub {
 
     /// The files of a pull request as GitHub lists them.
     pub fn pull_files(&self, pr: &Pr) -> Vec<diff::Entry> {
-        self.read(pr, State::entries_of)
+        self.read(pr, |state, pull| state.entries_of(pull).to_vec())
     }
 
     /// What a person sees of a pull request. Stable: no ids, times or hashes.

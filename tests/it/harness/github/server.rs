@@ -199,8 +199,9 @@ fn write(state: &mut State, answer: Answer, asked: &HeaderMap, truncated: bool) 
         Content::Nothing => (Vec::new(), ""),
     };
     let etag = format!("W/\"{}\"", super::state::blob_sha(&bytes));
-    let unchanged =
-        answer.status == 200 && asked.get(header::IF_NONE_MATCH).is_some_and(|known| known == etag.as_str());
+    let unchanged = !truncated
+        && answer.status == 200
+        && asked.get(header::IF_NONE_MATCH).is_some_and(|known| known == etag.as_str());
     // What is answered 304 is not counted.
     let who = asked.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let used = state.used.entry(who).or_default();

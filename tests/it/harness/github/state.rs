@@ -1,7 +1,7 @@
 //! What the stand-in knows: plain data, no behaviour but looking things up.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use secondlook::clock::SharedClock;
@@ -24,6 +24,8 @@ pub struct State {
     pub tokens: HashMap<String, Token>,
     pub commits: HashMap<String, Commit>,
     pub blobs: HashMap<String, Vec<u8>>,
+    /// The files of pull requests, by base and head: they are asked for again and again.
+    pub diffs: Mutex<Diffs>,
     pub faults: Vec<Fault>,
     pub log: Vec<Logged>,
     /// What a test must fail for, whatever it looked at: unknown routes, requests and answers off the schema, reliance
@@ -35,6 +37,9 @@ pub struct State {
     pub used: HashMap<String, u64>,
     pub next_id: u64,
 }
+
+/// Base and head, and what is between them.
+pub type Diffs = HashMap<(String, String), Arc<Vec<Entry>>>;
 
 /// The App that is under test.
 pub struct AppState {
@@ -315,8 +320,13 @@ impl State {
     }
 
     /// The files of a pull request.
-    pub fn entries_of(&self, pull: &Pull) -> Vec<Entry> {
-        diff::entries(&self.commit(&self.base_of(pull)).files, &self.commit(pull.head()).files)
+    pub fn entries_of(&self, pull: &Pull) -> Arc<Vec<Entry>> {
+        let (base, head) = (self.base_of(pull), pull.head().to_owned());
+        let mut diffs = self.diffs.lock().unwrap();
+        let made = diffs.entry((base, head)).or_insert_with_key(|(base, head)| {
+            Arc::new(diff::entries(&self.commit(base).files, &self.commit(head).files))
+        });
+        Arc::clone(made)
     }
 
     /// The line a comment stands on now; `None` when it is outdated.

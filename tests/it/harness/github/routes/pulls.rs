@@ -20,8 +20,8 @@ pub fn files(state: &State, asked: &Asked, repo: u64, number: u64) -> Answer {
         Ok(found) => found,
         Err(answer) => return answer,
     };
-    let mut entries = state.entries_of(pull);
-    entries.truncate(3_000);
+    let entries = state.entries_of(pull);
+    let entries = entries.get(..3_000).unwrap_or(&entries);
     let (per_page, at) = page_of(asked);
     let shown: Vec<_> = entries.iter().skip((at - 1) * per_page).take(per_page).cloned().collect();
     let json = diff::page_json(&shown, &state.repo_url(repo), &state.repo_html(repo), pull.head());
