@@ -160,7 +160,7 @@ fn scan_tree(
             if !wanted(rule) || (in_tests && !rule.definition.in_tests) {
                 continue;
             }
-            let Finder::Tree { matcher, fixer, .. } = &rule.finder else {
+            let Finder::Tree { matcher, fixer, focus, .. } = &rule.finder else {
                 continue;
             };
             // In code the parser could not make sense of, a match means nothing.
@@ -169,10 +169,18 @@ fn scan_tree(
                 continue;
             };
             let (start, end) = (found.start_pos(), found.end_pos());
-            let (first, mut last) = (start.line(), end.line());
+            let (mut first, mut last) = (start.line(), end.line());
             // A block of Python ends at the beginning of the line after.
             if last > first && lines.offset(last) == Some(found.range().end) {
                 last -= 1;
+            }
+            if let Some(focus) = focus {
+                let Some(row) =
+                    (first..=last).find(|row| lines.lines.get(*row).is_some_and(|line| focus.is_match(line)))
+                else {
+                    continue;
+                };
+                (first, last) = (row, row);
             }
             let replacement = fixer.as_ref().and_then(|fixer| lines.replaced(first, last, &found, matcher, fixer));
             hits.extend(lines.hit(rule, first, last, replacement));

@@ -38,7 +38,7 @@ fn every_rule_says_what_is_wrong_why_and_what_to_do() {
         assert!((0.3..=1.0).contains(&definition.confidence), "{}", definition.id);
         assert!(definition.title.len() < 100 && !definition.title.ends_with('.'), "{}", definition.id);
         assert!(definition.why.ends_with('.') && definition.why.len() > 30, "{}", definition.id);
-        assert!(definition.fix.ends_with('.') && definition.fix.len() > 20, "{}", definition.id);
+        assert!(definition.fix.ends_with('.') && definition.fix.len() > 10, "{}", definition.id);
         assert!(!definition.ok.is_empty() && !definition.not_ok.is_empty(), "{} needs examples", definition.id);
         if rule.category == Category::Security {
             assert!(definition.cwe.is_some(), "{} needs a CWE number", definition.id);

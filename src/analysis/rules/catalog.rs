@@ -9,6 +9,9 @@ use super::Category;
 use super::definition::{Finder, Rule, compile, read};
 use crate::analysis::language::Language;
 
+/// JavaScript's rules hold for all its dialects: the grammars name the same things the same.
+const SCRIPT: &[Language] = &[Language::JavaScript, Language::TypeScript, Language::Tsx];
+
 /// A file of rules: for which languages (none: lines of any file), about what, and its text.
 type File = (&'static [Language], Category, &'static str);
 
@@ -20,14 +23,43 @@ macro_rules! rules {
 
 const FILES: &[File] = &[
     (&[], Category::Security, rules!("anywhere/security.yml")),
+    (&[Language::Bash], Category::Security, rules!("bash/security.yml")),
+    (&[Language::Bash], Category::Correctness, rules!("bash/correctness.yml")),
+    (&[Language::C], Category::Security, rules!("c/security.yml")),
+    (&[Language::C], Category::Correctness, rules!("c/correctness.yml")),
+    (&[Language::Go], Category::Security, rules!("go/security.yml")),
+    (&[Language::Go], Category::Correctness, rules!("go/correctness.yml")),
+    (&[Language::Go], Category::Performance, rules!("go/performance.yml")),
+    (&[Language::Java], Category::Security, rules!("java/security.yml")),
+    (&[Language::Java], Category::Correctness, rules!("java/correctness.yml")),
+    (&[Language::Java], Category::Performance, rules!("java/performance.yml")),
+    (SCRIPT, Category::Security, rules!("javascript/security.yml")),
+    (SCRIPT, Category::Correctness, rules!("javascript/correctness.yml")),
+    (SCRIPT, Category::Performance, rules!("javascript/performance.yml")),
+    (SCRIPT, Category::BestPractice, rules!("javascript/best_practice.yml")),
     (&[Language::Python], Category::Security, rules!("python/security.yml")),
     (&[Language::Python], Category::Correctness, rules!("python/correctness.yml")),
     (&[Language::Python], Category::Performance, rules!("python/performance.yml")),
     (&[Language::Python], Category::BestPractice, rules!("python/best_practice.yml")),
+    (&[Language::Ruby], Category::Security, rules!("ruby/security.yml")),
+    (&[Language::Ruby], Category::Correctness, rules!("ruby/correctness.yml")),
+    (&[Language::Ruby], Category::Performance, rules!("ruby/performance.yml")),
+    (&[Language::Ruby], Category::BestPractice, rules!("ruby/best_practice.yml")),
+    (&[Language::Rust], Category::Security, rules!("rust/security.yml")),
+    (&[Language::Rust], Category::Correctness, rules!("rust/correctness.yml")),
+    (&[Language::Rust], Category::Performance, rules!("rust/performance.yml")),
+    (&[Language::Rust], Category::BestPractice, rules!("rust/best_practice.yml")),
+    (&[Language::Yaml], Category::Security, rules!("yaml/security.yml")),
 ];
 
 /// Utility rules that the rules of a language share.
-const SHARED: &[(&[Language], &str)] = &[(&[Language::Python], rules!("python/shared.yml"))];
+const SHARED: &[(&[Language], &str)] = &[
+    (&[Language::Go], rules!("go/shared.yml")),
+    (&[Language::Java], rules!("java/shared.yml")),
+    (SCRIPT, rules!("javascript/shared.yml")),
+    (&[Language::Python], rules!("python/shared.yml")),
+    (&[Language::Rust], rules!("rust/shared.yml")),
+];
 
 /// The rules of one language.
 #[derive(Default)]

@@ -52,6 +52,9 @@ pub struct Definition {
     /// Template that replaces the match where that is exact.
     #[serde(default)]
     replace: Option<String>,
+    /// Narrows a match of many lines to the first of them that matches this.
+    #[serde(default)]
+    focus: Option<String>,
     /// A regular expression over single lines, instead of `rule`.
     #[serde(default)]
     text: Option<String>,
@@ -67,7 +70,7 @@ pub struct Definition {
 /// What finds a rule's places.
 pub(super) enum Finder {
     /// In the syntax tree.
-    Tree { matcher: Box<RuleCore>, fixer: Option<Box<Fixer>>, kinds: Vec<usize> },
+    Tree { matcher: Box<RuleCore>, fixer: Option<Box<Fixer>>, kinds: Vec<usize>, focus: Option<Regex> },
     /// In single lines.
     Lines { pattern: Regex, unless: Option<Regex> },
 }
@@ -100,14 +103,15 @@ pub(super) fn compile(
     shared: &HashMap<String, SerializableRule>,
 ) -> Result<Rule, String> {
     let wrong = |what: &dyn std::fmt::Display| format!("rule {}: {what}", definition.id);
+    let regex = |pattern: &str| RegexBuilder::new(pattern).size_limit(1 << 20).build().map_err(|e| wrong(&e));
     let finder = match (&definition.text, &definition.rule, language) {
         (Some(text), None, _) => {
-            let regex = |pattern: &str| RegexBuilder::new(pattern).size_limit(1 << 20).build().map_err(|e| wrong(&e));
             let unless = definition.unless.as_deref().map(regex).transpose()?;
             Finder::Lines { pattern: regex(text)?, unless }
         }
         (None, Some(rule), Some(language)) => {
-            tree(definition, rule, language.grammar(), shared).map_err(|error| wrong(&error))?
+            let focus = definition.focus.as_deref().map(regex).transpose()?;
+            tree(definition, rule, language.grammar(), shared, focus).map_err(|error| wrong(&error))?
         }
         _ => return Err(wrong(&"it needs either `rule` and a language, or `text`")),
     };
@@ -119,6 +123,7 @@ fn tree(
     rule: &SerializableRule,
     grammar: SupportLang,
     shared: &HashMap<String, SerializableRule>,
+    focus: Option<Regex>,
 ) -> Result<Finder, String> {
     let mut utils = shared.clone();
     utils.extend(definition.utils.clone().unwrap_or_default());
@@ -140,7 +145,7 @@ fn tree(
             Fixer::parse(&fixer, &env, &definition.transform).map_err(|error| chain(&error))?.pop().map(Box::new)
         }
     };
-    Ok(Finder::Tree { matcher: Box::new(matcher), fixer, kinds })
+    Ok(Finder::Tree { matcher: Box::new(matcher), fixer, kinds, focus })
 }
 
 /// An error with its causes: ast-grep's own texts name only the outermost.
