@@ -1,0 +1,292 @@
+//! Reviews a pull request, or what is new in it.
+//!
+//! What an event said is only a hint: everything is read afresh, and once more before anything is written. A round that
+//! was planned and not finished is finished first, without asking a model again. When the head has moved on, the rest
+//! is left to the job of the newer push.
+
+use std::sync::Arc;
+
+use super::worker::{End, JobError, Worker};
+use super::{PullRef, Trigger};
+use crate::diff::interdiff::{hunk_keys, new_hunks};
+use crate::github::client::RepositoryClient;
+use crate::github::error::GitHubError;
+use crate::github::{CheckRun, CheckStatus, Conclusion, PullFile, PullRequest};
+use crate::queue::worker::Stop;
+use crate::review::change::{Change, ChangedFile, ProgressSink, review_change};
+use crate::review::coverage::FileCoverage;
+use crate::review::ledger::Ledger;
+use crate::review::policy::{self, Automatic, LoadedPolicy, POLICY_PATH, Policy};
+use crate::review::publish::plan::{RoundPlan, reviews};
+use crate::review::publish::store::OpenRound;
+use crate::review::publish::{Carried, Publisher};
+use crate::review::render::check::{self, Round};
+use crate::review::report::Report;
+use crate::review::store::{PullState, PullStore, ReviewedHunks};
+use crate::tool::remote::Remote;
+
+/// One review of one pull request.
+struct Review<'w> {
+    worker: &'w Worker,
+    pull: &'w PullRef,
+    client: RepositoryClient,
+    store: PullStore,
+    stop: &'w Stop,
+}
+
+pub(super) async fn run(
+    worker: &Worker,
+    pull: &PullRef,
+    trigger: Trigger,
+    job: &str,
+    stop: &Stop,
+) -> Result<End, JobError> {
+    let review = Review { worker, pull, client: worker.client(pull)?, store: worker.app.pulls(), stop };
+    let asked = trigger == Trigger::Asked;
+    let state = review.store.state(pull.ids()).await?;
+    if state.paused && !asked {
+        return Ok(End::Done);
+    }
+    let now = review.client.pull_request(pull.number).await?;
+    if let Some(round) = review.store.open_round(pull.ids()).await? {
+        let current = now.open
+            && round.plan.head == now.head_sha
+            && (round.plan.base == now.base_sha || round.plan.base_ref == now.base_ref);
+        if current {
+            let own = round.plan.job == job;
+            let end = review.finish(round).await?;
+            if own || !asked || end == End::Stopped {
+                return Ok(end);
+            }
+        } else {
+            review.give_up_round(round).await?;
+        }
+    }
+    if !now.open {
+        return Ok(End::Done);
+    }
+    let loaded = review.policy(&now).await?;
+    if !asked && !wanted(&now, trigger, &loaded.policy, &state) {
+        return Ok(End::Done);
+    }
+    review.review(&now, &state, trigger, job, &loaded).await
+}
+
+/// Ends the open check run of a review that is given up: neutral, with the reason.
+pub(super) async fn report_failure(worker: &Worker, pull: &PullRef, reason: &str) -> Result<(), JobError> {
+    let store = worker.app.pulls();
+    let Some((head, id)) = store.state(pull.ids()).await?.open_check else { return Ok(()) };
+    let summary = format!("The review was given up: {}.", crate::review::markdown::sanitise_line(reason, 1_000));
+    let run = ended(pull, &head, Conclusion::Neutral, "Not reviewed", summary);
+    worker.client(pull)?.update_check_run(id, &run).await?;
+    store.set_open_check(pull.ids(), None).await?;
+    Ok(())
+}
+
+/// Whether a review that nobody asked for is wanted: by the repository's rules, and because there is something that was
+/// not reviewed yet.
+fn wanted(now: &PullRequest, trigger: Trigger, policy: &Policy, state: &PullState) -> bool {
+    let by_rules = match policy.review.trigger {
+        Automatic::Push => true,
+        Automatic::Opened => trigger != Trigger::Push,
+        Automatic::Asked => false,
+    };
+    let reviewed = state.reviewed.as_ref().is_some_and(|(base, head)| *base == now.base_sha && *head == now.head_sha);
+    by_rules && (!now.draft || policy.review.drafts) && !reviewed
+}
+
+/// Runs are saved under this, one for each file and its change: a push that leaves a file as it is leaves its run.
+fn change_id(pull: &PullRef) -> String {
+    format!("pr:{}:{}", pull.repository.id, pull.number)
+}
+
+fn ended(pull: &PullRef, head: &str, conclusion: Conclusion, title: &str, summary: String) -> CheckRun {
+    CheckRun {
+        head_sha: head.to_owned(),
+        status: CheckStatus::Completed,
+        conclusion: Some(conclusion),
+        title: title.to_owned(),
+        summary,
+        external_id: pull.key(),
+        details_url: None,
+    }
+}
+
+impl Review<'_> {
+    fn publisher<'p>(&'p self, app: &'p crate::github::client::GitHubApp) -> Publisher<'p> {
+        Publisher { client: &self.client, app: Some(app), number: self.pull.number }
+    }
+
+    async fn policy(&self, now: &PullRequest) -> Result<LoadedPolicy, JobError> {
+        let texts = self.client.file_texts(&now.base_sha, &policy::policy_files()).await?;
+        Ok(policy::load(&texts))
+    }
+
+    async fn review(
+        &self,
+        now: &PullRequest,
+        state: &PullState,
+        trigger: Trigger,
+        job: &str,
+        loaded: &LoadedPolicy,
+    ) -> Result<End, JobError> {
+        let check = self.open_check(now, state).await?;
+        let listed = self.client.pull_files(now).await?;
+        let ledger = self.store.ledger(self.pull.ids()).await?;
+        // Another base makes another diff, and who asks wants everything looked at; what was said stays said.
+        let everything = matches!(trigger, Trigger::Asked | Trigger::Retarget);
+        let change = Change {
+            id: change_id(self.pull),
+            title: now.title.clone(),
+            description: now.body.clone(),
+            base: now.base_sha.clone(),
+            head: now.head_sha.clone(),
+            files: self.changed_files(listed.files, &ledger, everything).await?,
+            unlisted: listed.unlisted,
+            source: Arc::new(Remote::new(self.client.clone(), now.head_sha.clone())),
+        };
+        let progress: ProgressSink = Arc::new(|progress| tracing::debug!(?progress, "review"));
+        let engine = &self.worker.app.engine;
+        let Ok(report) = review_change(&change, &loaded.policy, engine, &self.stop.token, &progress).await else {
+            return Ok(End::Stopped);
+        };
+        if self.stop.token.is_cancelled() {
+            return Ok(End::Stopped);
+        }
+        let before_writing = self.client.pull_request(self.pull.number).await?;
+        if !before_writing.open || before_writing.head_sha != now.head_sha || before_writing.base_ref != now.base_ref {
+            self.overtaken(check.map(|id| (now.head_sha.as_str(), id))).await?;
+            return Ok(End::Done);
+        }
+        let standing = ledger.standing(&change.files);
+        let planned = reviews(&report, &loaded.policy, &now.base_sha, &now.head_sha);
+        let round = Round {
+            report: &report,
+            standing: &standing,
+            policy: &loaded.policy,
+            complaints: &loaded.complaints,
+            edits_policy: change.files.iter().any(|f| f.file.diff.path == POLICY_PATH),
+            posts: !planned.is_empty(),
+        };
+        let conclusion = check::conclusion(&report, &standing, loaded.policy.review.fail_on);
+        let run = ended(self.pull, &now.head_sha, conclusion, &check::title(&round), check::summary(&round));
+        let plan = RoundPlan {
+            job: job.to_owned(),
+            base_ref: now.base_ref.clone(),
+            base: now.base_sha.clone(),
+            head: now.head_sha.clone(),
+            check: check.map(|id| (id, run)),
+            hunks: reviewed_hunks(&change.files, &report),
+        };
+        let open = self.store.plan_round(self.pull.ids(), &plan, &planned, &report.findings).await?;
+        self.finish(open).await
+    }
+
+    /// The check run of this head, in progress. One of an older head is ended first. Without the permission for checks
+    /// the review goes on without one.
+    async fn open_check(&self, now: &PullRequest, state: &PullState) -> Result<Option<u64>, JobError> {
+        match &state.open_check {
+            Some((head, id)) if *head == now.head_sha => return Ok(Some(*id)),
+            Some((head, id)) => self.overtaken(Some((head.as_str(), *id))).await?,
+            None => {}
+        }
+        let run = CheckRun {
+            head_sha: now.head_sha.clone(),
+            status: CheckStatus::InProgress,
+            conclusion: None,
+            title: "Reviewing".into(),
+            summary: "The changed files are being reviewed.".into(),
+            external_id: self.pull.key(),
+            details_url: None,
+        };
+        match self.client.create_check_run(&run).await {
+            Ok(id) => {
+                self.store.set_open_check(self.pull.ids(), Some((&now.head_sha, id))).await?;
+                Ok(Some(id))
+            }
+            Err(GitHubError::Forbidden(what)) => {
+                tracing::warn!(github.message = %what, "no check run: the App lacks the permission to write checks");
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn changed_files(
+        &self,
+        files: Vec<PullFile>,
+        ledger: &Ledger,
+        everything: bool,
+    ) -> Result<Vec<ChangedFile>, JobError> {
+        let reviewed = if everything { Default::default() } else { self.store.reviewed_hunks(self.pull.ids()).await? };
+        Ok(files
+            .into_iter()
+            .map(|file| ChangedFile {
+                new_hunks: new_hunks(&file.diff, &reviewed),
+                known: ledger.known_for(&file.diff),
+                file,
+            })
+            .collect())
+    }
+
+    /// Writes a planned round and closes it: reviews, check run, then our own books.
+    async fn finish(&self, mut round: OpenRound) -> Result<End, JobError> {
+        let app = self.worker.github()?;
+        let publisher = self.publisher(&app);
+        match publisher.carry_out(&self.store, self.pull.ids(), &mut round, &self.stop.token).await? {
+            Carried::Stopped => return Ok(End::Stopped),
+            Carried::Overtaken => {
+                self.give_up_round(round).await?;
+                return Ok(End::Done);
+            }
+            Carried::Out => {}
+        }
+        if let Some((id, run)) = &round.plan.check {
+            self.end_check(*id, run).await?;
+        }
+        self.store.settle_round(self.pull.ids(), &round).await?;
+        self.worker.app.engine.checkpoints.forget(&format!("{}/", change_id(self.pull))).await?;
+        Ok(End::Done)
+    }
+
+    /// Gives up what of a round was not written, after a look at what was.
+    async fn give_up_round(&self, mut round: OpenRound) -> Result<(), JobError> {
+        let app = self.worker.github()?;
+        self.publisher(&app).look_back(&self.store, self.pull.ids(), &mut round).await?;
+        self.store.abandon_round(self.pull.ids(), &round).await?;
+        let check = round.plan.check.as_ref().map(|(id, _)| (round.plan.head.as_str(), *id));
+        self.overtaken(check).await
+    }
+
+    /// Ends the check run of a head that is not the head any more.
+    async fn overtaken(&self, check: Option<(&str, u64)>) -> Result<(), JobError> {
+        if let Some((head, id)) = check {
+            let summary = "The pull request has changed since. The review of its present state has a check of its own.";
+            self.end_check(id, &ended(self.pull, head, Conclusion::Cancelled, "Overtaken", summary.into())).await?;
+        }
+        self.store.set_open_check(self.pull.ids(), None).await?;
+        Ok(())
+    }
+
+    /// A check run that is gone or may not be written any more must not keep a review from ending.
+    async fn end_check(&self, id: u64, run: &CheckRun) -> Result<(), JobError> {
+        match self.client.update_check_run(id, run).await {
+            Err(GitHubError::NotFound(what) | GitHubError::Forbidden(what)) => {
+                tracing::warn!(github.message = %what, "the check run could not be ended");
+                Ok(())
+            }
+            other => Ok(other?),
+        }
+    }
+}
+
+/// The hunks that count as reviewed: all of the files that were, also those that had been before.
+fn reviewed_hunks(files: &[ChangedFile], report: &Report) -> Vec<ReviewedHunks> {
+    let covered = report.coverage.files.iter().map(|f| &f.coverage);
+    files
+        .iter()
+        .zip(covered)
+        .filter(|(_, coverage)| matches!(coverage, FileCoverage::Reviewed | FileCoverage::Unchanged))
+        .map(|(file, _)| ReviewedHunks { path: file.file.diff.path.clone(), hunks: hunk_keys(&file.file.diff) })
+        .collect()
+}

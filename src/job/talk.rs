@@ -1,0 +1,286 @@
+//! What answering in a thread and on the timeline have in common: who is heard, what a command does, and that an answer
+//! is written once.
+
+use std::sync::Arc;
+
+use super::worker::{End, JobError, Worker};
+use super::{Job, PullRef, Trigger};
+use crate::agent::graph::RunContext;
+use crate::agent::react::{self, Ask};
+use crate::chat::{ChatMessage, Conversation, ModelRole};
+use crate::conversation::answer::{self, Topic};
+use crate::conversation::command::{Command, Need};
+use crate::conversation::thread::{by, conversation_id, may};
+use crate::github::client::{AppIdentity, RepositoryClient};
+use crate::github::error::GitHubError;
+use crate::github::{PullRequest, User};
+use crate::queue::worker::Stop;
+use crate::review::finding::Finding;
+use crate::review::publish::store::{Post, PostKind, PostState};
+use crate::review::render::marker;
+use crate::review::store::PullStore;
+use crate::tool::ToolContext;
+use crate::tool::remote::Remote;
+use crate::tool::toolbox::Toolbox;
+
+/// Where an answer goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Into the thread with this first comment.
+    Thread { root: u64, comment: u64 },
+    /// Onto the timeline.
+    Timeline { comment: u64 },
+}
+
+/// A question, with all that an answer needs.
+pub(super) struct Question<'q> {
+    /// The pull request as it is now.
+    pub now: &'q PullRequest,
+    /// The finding of the thread, if it is about one of ours.
+    pub finding: Option<&'q Finding>,
+    /// The path and the diff around the thread, if it stands on a line.
+    pub line: Option<(&'q str, &'q str)>,
+    /// What was said, each with the comment it came from, the question last.
+    pub said: Vec<(u64, ChatMessage)>,
+    /// Put after what was said, when that does not say what is wanted.
+    pub wish: Option<&'q str>,
+}
+
+/// A conversation on one pull request.
+pub(super) struct Talk<'w> {
+    pub worker: &'w Worker,
+    pub pull: &'w PullRef,
+    pub client: RepositoryClient,
+    pub store: PullStore,
+    pub us: AppIdentity,
+    pub stop: &'w Stop,
+}
+
+impl Place {
+    fn comment(self) -> u64 {
+        match self {
+            Self::Thread { comment, .. } | Self::Timeline { comment } => comment,
+        }
+    }
+
+    fn root(self) -> Option<u64> {
+        match self {
+            Self::Thread { root, .. } => Some(root),
+            Self::Timeline { .. } => None,
+        }
+    }
+
+    fn kind(self) -> PostKind {
+        match self {
+            Self::Thread { .. } => PostKind::Reply,
+            Self::Timeline { .. } => PostKind::Comment,
+        }
+    }
+}
+
+impl<'w> Talk<'w> {
+    pub(super) async fn new(worker: &'w Worker, pull: &'w PullRef, stop: &'w Stop) -> Result<Self, JobError> {
+        let app = worker.github()?;
+        Ok(Self {
+            worker,
+            pull,
+            client: app.repository(pull.installation, &pull.repository),
+            store: worker.app.pulls(),
+            us: app.identity().await?,
+            stop,
+        })
+    }
+
+    /// A person whose words may count: not a bot, not us, not a deleted account.
+    pub(super) fn person<'u>(&self, author: Option<&'u User>) -> Option<&'u User> {
+        author.filter(|user| !user.is_bot && !by(Some(user), &self.us.bot))
+    }
+
+    /// Whether a person may have what they ask for. Nobody else gets an answer, nor spends a token.
+    pub(super) async fn allows(&self, person: &User, now: &PullRequest, need: Need) -> Result<bool, JobError> {
+        let is_author = now.author.as_ref().is_some_and(|author| author.id == person.id);
+        if is_author && need == Need::Ask {
+            return Ok(true);
+        }
+        match self.client.permission(&person.login).await {
+            Ok(permission) => Ok(may(permission, is_author, need)),
+            Err(GitHubError::NotFound(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Carries out a command that needs no model. `None` for those that do.
+    pub(super) async fn carry_out(&self, command: &Command, place: Place) -> Result<Option<End>, JobError> {
+        match command {
+            Command::Ask(_) | Command::Explain => return Ok(None),
+            Command::Review(_) => {
+                self.once(place, command, Trigger::Asked).await?;
+            }
+            Command::Pause => {
+                self.store.set_paused(self.pull.ids(), true).await?;
+                self.acknowledge(place).await?;
+            }
+            Command::Resume => {
+                self.store.set_paused(self.pull.ids(), false).await?;
+                // Pushes of the meantime were passed over.
+                self.once(place, command, Trigger::Push).await?;
+            }
+            Command::Help => {
+                return self.say(place, &place.comment().to_string(), &answer::help(&self.us.slug)).await.map(Some);
+            }
+            // However often somebody mistypes, the help is written once.
+            Command::Unknown(_) => return self.say(place, "unknown", &answer::help(&self.us.slug)).await.map(Some),
+            other => {
+                return self.say(place, &place.comment().to_string(), &answer::not_yet(other)).await.map(Some);
+            }
+        }
+        Ok(Some(End::Done))
+    }
+
+    /// Asks the model and writes its answer.
+    pub(super) async fn answer(&self, place: Place, question: Question<'_>) -> Result<End, JobError> {
+        let cause = place.comment().to_string();
+        if let Some(post) = self.store.answer(self.pull.ids(), place.kind(), &cause).await? {
+            return self.send(place, post).await;
+        }
+        let conversation = conversation_id(self.pull.repository.id, self.pull.number, place.root());
+        let history = &self.worker.app.history;
+        for (comment, message) in &question.said {
+            let message = std::slice::from_ref(message);
+            history.append(&conversation, &format!("comment:{comment}"), message).await?;
+        }
+        let topic = Topic { pull: question.now, finding: question.finding, place: question.line };
+        let mut messages = answer::messages(&topic, &history.load(&conversation).await?);
+        messages.extend(question.wish.map(ChatMessage::user));
+        let run_id = format!("answer:{conversation}:{}", place.comment());
+        let text = self.ask(&run_id, &conversation, messages, &question).await?;
+        let Some(body) = answer::body(&text, place.comment()) else {
+            tracing::warn!(run.id = %run_id, "the model's answer was empty; nothing is written");
+            return Ok(End::Done);
+        };
+        let post = self.store.plan_answer(self.pull.ids(), place.kind(), &cause, &body).await?;
+        let end = self.send(place, post).await?;
+        if place.root().is_none() {
+            // A thread is read back from GitHub with our answers in it; of the timeline only what concerns us is kept.
+            let said = ChatMessage::assistant(crate::conversation::thread::visible(&body));
+            history.append(&conversation, &format!("answer:{cause}"), &[said]).await?;
+        }
+        self.worker.app.engine.checkpoints.forget(&run_id).await?;
+        Ok(end)
+    }
+
+    async fn ask(
+        &self,
+        run_id: &str,
+        conversation: &str,
+        messages: Vec<ChatMessage>,
+        question: &Question<'_>,
+    ) -> Result<String, JobError> {
+        let engine = &self.worker.app.engine;
+        let files = self.client.pull_files(question.now).await?.files;
+        let tools = ToolContext {
+            source: Arc::new(Remote::new(self.client.clone(), question.now.head_sha.clone())),
+            files: Arc::new(files.into_iter().map(|file| file.diff).collect()),
+            path: question.line.map(|(path, _)| path.to_owned()).unwrap_or_default(),
+        };
+        let run = RunContext::new(
+            run_id,
+            engine.checkpoints.clone(),
+            engine.events.clone(),
+            engine.clock.clone(),
+            self.stop.token.clone(),
+        );
+        let ask = Ask {
+            conversation: Conversation { role: ModelRole::Answer, subject: conversation.to_owned() },
+            messages,
+            response_schema: None,
+        };
+        Ok(react::ask(ask, &engine.models, &Toolbox::reviewing(), &tools, &run).await?.text)
+    }
+
+    /// Has the pull request reviewed for a command, and only once however often the comment is edited or redelivered.
+    async fn once(&self, place: Place, command: &Command, trigger: Trigger) -> Result<(), JobError> {
+        let cause = format!("{}:{}", place.comment(), command.word());
+        let post = self.store.plan_answer(self.pull.ids(), PostKind::Command, &cause, command.word()).await?;
+        if post.state == PostState::Posted {
+            return Ok(());
+        }
+        self.acknowledge(place).await?;
+        self.worker.enqueue(Job::ReviewPullRequest { pull: self.pull.clone(), trigger }).await?;
+        self.store.set_answer(&post.id, PostState::Posted, None).await?;
+        Ok(())
+    }
+
+    /// A reaction says that a command was understood. A comment that is gone needs none.
+    async fn acknowledge(&self, place: Place) -> Result<(), JobError> {
+        let reacted = match place {
+            Place::Thread { comment, .. } => self.client.react_to_review_comment(comment, "eyes").await,
+            Place::Timeline { comment } => self.client.react_to_issue_comment(comment, "eyes").await,
+        };
+        match reacted {
+            Ok(()) | Err(GitHubError::NotFound(_) | GitHubError::Forbidden(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes a text of our own.
+    async fn say(&self, place: Place, cause: &str, text: &str) -> Result<End, JobError> {
+        let body = format!("{text}\n\n{}", marker::reply(place.comment()));
+        let post = self.store.plan_answer(self.pull.ids(), place.kind(), cause, &body).await?;
+        self.send(place, post).await
+    }
+
+    /// Writes a planned answer, unless it stands already.
+    async fn send(&self, place: Place, post: Post) -> Result<End, JobError> {
+        match post.state {
+            PostState::Posted | PostState::Abandoned => return Ok(End::Done),
+            PostState::Planned => {}
+            PostState::Sending => {
+                if let Some(id) = self.find(place, &post).await? {
+                    self.store.set_answer(&post.id, PostState::Posted, Some(id)).await?;
+                    return Ok(End::Done);
+                }
+            }
+        }
+        if self.stop.token.is_cancelled() {
+            return Ok(End::Stopped);
+        }
+        self.store.set_answer(&post.id, PostState::Sending, None).await?;
+        let sent = match place {
+            Place::Thread { root, .. } => self.client.reply(self.pull.number, root, &post.content).await,
+            Place::Timeline { .. } => self.client.create_issue_comment(self.pull.number, &post.content).await,
+        };
+        match sent {
+            Ok(id) => self.store.set_answer(&post.id, PostState::Posted, Some(id)).await?,
+            Err(GitHubError::NotFound(what)) => {
+                tracing::info!(github.message = %what, "what was to be answered is gone");
+                self.store.set_answer(&post.id, PostState::Abandoned, None).await?;
+            }
+            Err(error) => {
+                if !error.doubtful() {
+                    self.store.set_answer(&post.id, PostState::Planned, None).await?;
+                }
+                return Err(error.into());
+            }
+        }
+        Ok(End::Done)
+    }
+
+    /// Our own comment that carries this answer's marker.
+    async fn find(&self, place: Place, post: &Post) -> Result<Option<u64>, JobError> {
+        let answered = marker::read_reply(&post.content);
+        let ours = |author: Option<&User>, body: &str| {
+            by(author, &self.us.bot) && answered.is_some() && marker::read_reply(body) == answered
+        };
+        Ok(match place {
+            Place::Thread { .. } => {
+                let all = self.client.review_comments(self.pull.number).await?;
+                all.iter().find(|c| ours(c.author.as_ref(), &c.body)).map(|c| c.id)
+            }
+            Place::Timeline { .. } => {
+                let all = self.client.issue_comments(self.pull.number).await?;
+                all.iter().find(|c| ours(c.author.as_ref(), &c.body)).map(|c| c.id)
+            }
+        })
+    }
+}

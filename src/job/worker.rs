@@ -1,0 +1,182 @@
+//! Does the jobs, and says what became of them in the queue's words.
+
+use async_trait::async_trait;
+
+use super::store::Installations;
+use super::{
+    Job, PullRef, close_pull_request, forget_repositories, reply_to_comment, report_merge_group, rerun_check,
+    review_pull_request, run_command,
+};
+use crate::agent::graph::RunError;
+use crate::app::App;
+use crate::db::DbError;
+use crate::github::client::{GitHubApp, RepositoryClient};
+use crate::github::error::GitHubError;
+use crate::queue::Lease;
+use crate::queue::store::{Outcome, Queue};
+use crate::queue::worker::{Handler, Stop};
+use crate::retry::{Retry, backoff};
+use crate::review::publish::PublishError;
+
+/// The handler of all jobs.
+pub struct Worker {
+    /// What they work with.
+    pub(super) app: App,
+    /// Where they put further jobs.
+    pub(super) queue: Queue<Job>,
+}
+
+/// How a job ended that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// Nothing is left to do.
+    Done,
+    /// Stopped at a checkpoint, to be gone on with.
+    Stopped,
+}
+
+/// Why a job could not be done now, or at all.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum JobError {
+    /// There is no App yet.
+    #[error("no GitHub App is configured; open the set-up page or give an App id and a private key")]
+    NotConfigured,
+    /// GitHub failed or refused.
+    #[error(transparent)]
+    GitHub(#[from] GitHubError),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] DbError),
+    /// The agent gave no answer.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+impl JobError {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::NotConfigured => Retry::Backoff,
+            Self::GitHub(error) => error.retry(),
+            Self::Store(error) => error.retry(),
+            Self::Run(RunError::Model(error)) => error.retry(),
+            Self::Run(RunError::Store(error)) => error.retry(),
+            Self::Run(RunError::Interrupted) => Retry::Backoff,
+            Self::Run(RunError::Limit(_) | RunError::Waiting(_)) => Retry::Never,
+        }
+    }
+}
+
+impl From<PublishError> for JobError {
+    fn from(error: PublishError) -> Self {
+        match error {
+            PublishError::GitHub(error) => Self::GitHub(error),
+            PublishError::Store(error) => Self::Store(error),
+        }
+    }
+}
+
+impl Worker {
+    /// A worker on `app` that puts further jobs into `queue`.
+    pub fn new(app: App, queue: Queue<Job>) -> Self {
+        Self { app, queue }
+    }
+
+    /// The App on GitHub.
+    pub(super) fn github(&self) -> Result<GitHubApp, JobError> {
+        self.app.github.get().ok_or(JobError::NotConfigured)
+    }
+
+    /// A client for the repository of a pull request.
+    pub(super) fn client(&self, pull: &PullRef) -> Result<RepositoryClient, JobError> {
+        Ok(self.github()?.repository(pull.installation, &pull.repository))
+    }
+
+    /// Puts a job into the queue, due now.
+    pub(super) async fn enqueue(&self, job: Job) -> Result<(), JobError> {
+        let mut tx = self.app.db.begin().await?;
+        self.queue.enqueue(&mut tx, &job.due(self.app.clock.now())).await?;
+        tx.commit().await.map_err(DbError::from)?;
+        self.queue.announce();
+        Ok(())
+    }
+
+    async fn work(&self, lease: &Lease<Job>, stop: &Stop) -> Result<End, JobError> {
+        match &lease.job {
+            Job::ReviewPullRequest { pull, trigger } => {
+                review_pull_request::run(self, pull, *trigger, &lease.id, stop).await
+            }
+            Job::ReplyToComment { pull, comment } => reply_to_comment::run(self, pull, *comment, stop).await,
+            Job::RunCommand { pull, comment } => run_command::run(self, pull, *comment, stop).await,
+            Job::ClosePullRequest { pull } => close_pull_request::run(self, pull).await,
+            Job::ReportMergeGroup { installation, repository, head_sha } => {
+                report_merge_group::run(self, *installation, repository, head_sha).await
+            }
+            Job::RerunCheck { installation, repository, head_sha } => {
+                rerun_check::run(self, *installation, repository, head_sha).await
+            }
+            Job::ForgetRepositories { installation, repositories } => {
+                forget_repositories::run(self, *installation, repositories).await
+            }
+        }
+    }
+
+    /// What the queue is to do about an error.
+    async fn after(&self, lease: &Lease<Job>, error: JobError) -> Outcome {
+        if self.is_gone(&lease.job, &error).await {
+            tracing::info!(job.error = %error, "the repository is out of reach; the job is dropped");
+            return Outcome::Finished;
+        }
+        let wait = match error.retry() {
+            Retry::Never => {
+                self.give_up(&lease.job, &error).await;
+                return Outcome::Failed(error.to_string());
+            }
+            Retry::After(wait) => wait,
+            Retry::Backoff => backoff(lease.attempt),
+        };
+        if lease.attempt >= self.queue.settings().max_attempts {
+            self.give_up(&lease.job, &error).await;
+        }
+        let now = self.app.clock.now();
+        let wait = jiff::SignedDuration::try_from(wait).unwrap_or(jiff::SignedDuration::from_mins(60));
+        Outcome::RetryAt(now.checked_add(wait).unwrap_or(now), error.to_string())
+    }
+
+    /// Whether an error comes from a repository that we were taken away from: nobody waits for that job.
+    async fn is_gone(&self, job: &Job, error: &JobError) -> bool {
+        let refused = matches!(
+            error,
+            JobError::GitHub(GitHubError::Unauthorized(_) | GitHubError::Forbidden(_) | GitHubError::NotFound(_))
+        );
+        let (installation, repository) = match job {
+            _ if !refused => return false,
+            Job::ReviewPullRequest { pull, .. }
+            | Job::ReplyToComment { pull, .. }
+            | Job::RunCommand { pull, .. }
+            | Job::ClosePullRequest { pull } => (pull.installation, pull.repository.id),
+            Job::ReportMergeGroup { installation, repository, .. }
+            | Job::RerunCheck { installation, repository, .. } => (*installation, repository.id),
+            Job::ForgetRepositories { .. } => return false,
+        };
+        Installations::new(self.app.db.clone()).out_of_reach(installation, repository).await.unwrap_or(false)
+    }
+
+    /// Says where people look why there is no review, when one is given up.
+    async fn give_up(&self, job: &Job, error: &JobError) {
+        let Job::ReviewPullRequest { pull, .. } = job else { return };
+        if let Err(failure) = review_pull_request::report_failure(self, pull, &error.to_string()).await {
+            tracing::warn!(error = %failure, "the check run could not say that the review was given up");
+        }
+    }
+}
+
+#[async_trait]
+impl Handler<Job> for Worker {
+    async fn handle(&self, lease: &Lease<Job>, stop: &Stop) -> Outcome {
+        match self.work(lease, stop).await {
+            Ok(End::Done) => Outcome::Finished,
+            Ok(End::Stopped) | Err(JobError::Run(RunError::Interrupted)) => Outcome::Released,
+            Err(error) => self.after(lease, error).await,
+        }
+    }
+}
