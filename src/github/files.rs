@@ -95,7 +95,9 @@ impl RepositoryClient {
             Verdict::Diff { old, new } => [old.as_ref(), new.as_ref()],
             Verdict::Clear(..) => [None, None],
         });
-        for blob in blobs.flatten() {
+        // Collected first: an iterator that holds a closure over an await keeps the future from being `Send`.
+        let blobs: Vec<&Blob> = blobs.flatten().collect();
+        for blob in blobs {
             if blob.size > GRAPHQL_TEXT {
                 texts.insert(blob.oid.clone(), self.blob_text(&blob.oid).await?);
                 continue;

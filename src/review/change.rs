@@ -11,10 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::checkpoint::Checkpoints;
+use crate::analysis::language::detect;
+use crate::analysis::syntax::error_count;
 use crate::chat::TokenUsage;
 use crate::chat::router::Router;
 use crate::clock::SharedClock;
@@ -145,17 +148,16 @@ pub async fn review_change(
         tokens: AtomicU64::new(engine.limits.review_tokens),
         deadline: deadline(engine.clock.now(), engine.limits.review_time),
     };
-    let turns: Vec<(usize, Turn)> = futures_util::stream::iter(plan.to_review)
-        .map(|at| {
-            let budget = &budget;
-            async move {
-                let Some(file) = change.files.get(at) else { return (at, Turn::Stopped) };
-                (at, take_turn(file, change, policy, engine, budget, stop, progress).await)
-            }
-        })
-        .buffer_unordered(engine.limits.concurrent_files.max(1))
-        .collect()
-        .await;
+    let budget = &budget;
+    // Boxed one by one: a stream over the closure's own futures cannot be shown to be `Send`.
+    let mut waiting: Vec<BoxFuture<'_, (usize, Turn)>> = Vec::with_capacity(plan.to_review.len());
+    for at in plan.to_review {
+        let Some(file) = change.files.get(at) else { continue };
+        let turn = take_turn(file, change, policy, engine, budget, stop, progress);
+        waiting.push(Box::pin(async move { (at, turn.await) }));
+    }
+    let side_by_side = engine.limits.concurrent_files.max(1);
+    let turns: Vec<(usize, Turn)> = futures_util::stream::iter(waiting).buffer_unordered(side_by_side).collect().await;
     let stopped = turns.iter().any(|(_, turn)| matches!(turn, Turn::Stopped));
     let report = assemble(change, policy, plan.coverage, turns).await;
     if stopped { Err(Interrupted { partial: Box::new(report) }) } else { Ok(report) }
@@ -294,9 +296,17 @@ async fn offer_suggestions(change: &Change, findings: &mut [Reported]) {
         if reported.finding.replacement.is_none() {
             continue;
         }
-        if let Ok(FileText::Text(head)) = change.source.read(&reported.finding.path).await {
+        let path = &reported.finding.path;
+        if let Ok(FileText::Text(head)) = change.source.read(path).await {
             let placed = Placed { finding: reported.finding.clone(), anchor: anchor.clone() };
-            reported.suggestion = suggestion(&placed, &head, |_, _| false);
+            reported.suggestion = suggestion(&placed, &head, |before, after| parses_as_well(path, before, after));
         }
     }
+}
+
+/// Whether a file makes at least as much sense to its grammar after a change as before. One of no known language has no
+/// grammar to offend.
+fn parses_as_well(path: &str, before: &str, after: &str) -> bool {
+    let first_line = before.lines().next().unwrap_or_default();
+    detect(path, first_line).is_none_or(|language| error_count(language, after) <= error_count(language, before))
 }

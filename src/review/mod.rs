@@ -19,3 +19,5 @@ pub mod change;
 pub mod ledger;
 pub mod markdown;
 pub mod render;
+pub mod store;
+pub mod publish;
