@@ -7,6 +7,7 @@ use crate::db::Db;
 use crate::github::client::GitHubApp;
 use crate::memory::store::ChatHistory;
 use crate::review::change::Engine;
+use crate::review::store::PullStore;
 
 /// The App on GitHub, once one is configured. Set-up may fill it while the server runs.
 #[derive(Clone, Default)]
@@ -46,4 +47,11 @@ pub struct App {
     pub history: ChatHistory,
     /// Where people reach the dashboard, if configured.
     pub public_url: Option<url::Url>,
+}
+
+impl App {
+    /// What is kept of pull requests.
+    pub fn pulls(&self) -> PullStore {
+        PullStore::new(self.db.clone(), self.clock.clone())
+    }
 }

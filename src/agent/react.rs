@@ -21,7 +21,7 @@ use crate::chat::{
 };
 use crate::event::RunState;
 use crate::tool::ToolContext;
-use crate::tool::toolbox::Toolbox;
+use crate::tool::toolbox::{ToolResult, Toolbox};
 use calls::{Plan, Seen, clip, number_ids};
 
 /// A question to an agent.
@@ -239,12 +239,16 @@ impl ReactAgent<'_> {
     async fn act(&self, talk: &mut Talk) {
         let pending = std::mem::take(&mut talk.pending);
         let plans = calls::plan(&pending, talk, self.limits.calls_per_turn);
-        let run = pending.iter().zip(&plans).map(async |(call, plan)| match plan {
-            Plan::Run => Some(self.toolbox.call(call, self.tools).await),
-            Plan::Again | Plan::Refuse(_) => None,
-        });
+        let run = pending.iter().zip(&plans).map(|(call, plan)| self.call_if_planned(call, plan));
         let results = join_all(run).await;
         calls::settle(pending, plans, results, talk);
+    }
+
+    async fn call_if_planned(&self, call: &ToolCall, plan: &Plan) -> Option<ToolResult> {
+        match plan {
+            Plan::Run => Some(self.toolbox.call(call, self.tools).await),
+            Plan::Again | Plan::Refuse(_) => None,
+        }
     }
 }
 

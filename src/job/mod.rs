@@ -1,10 +1,22 @@
 //! The jobs: what each webhook leads to. A job reads GitHub afresh and stops if the head has moved on.
 
+mod close_pull_request;
+mod forget_repositories;
+mod reply_to_comment;
+mod report_merge_group;
+mod rerun_check;
+mod review_pull_request;
+mod run_command;
+pub mod store;
+mod talk;
+pub mod worker;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::github::Repository;
 use crate::queue::NewJob;
+use crate::review::store::PullKey;
 
 /// A pull request, as jobs name it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -21,6 +33,11 @@ impl PullRef {
     /// The queue key under which everything that writes reviews of this pull request is kept apart.
     pub fn key(&self) -> String {
         format!("pull:{}:{}", self.repository.id, self.number)
+    }
+
+    /// By the ids that do not change.
+    pub fn ids(&self) -> PullKey {
+        PullKey { repository: self.repository.id, number: self.number, installation: self.installation }
     }
 }
 

@@ -59,6 +59,18 @@ impl ChatHistory {
             .collect()
     }
 
+    /// Deletes the conversations whose id begins with `prefix`.
+    ///
+    /// # Errors
+    /// When the statement fails.
+    pub async fn forget(&self, prefix: &str) -> Result<(), DbError> {
+        sqlx::query("DELETE FROM messages WHERE substr(conversation, 1, length($1)) = $1")
+            .bind(prefix)
+            .execute(self.db.pool())
+            .await?;
+        Ok(())
+    }
+
     async fn insert(&self, conversation: &str, cause: &str, texts: &[String]) -> Result<(), DbError> {
         let mut tx = self.db.begin().await?;
         let row = sqlx::query(
