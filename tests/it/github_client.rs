@@ -124,6 +124,7 @@ async fn a_review_goes_through_its_calls() {
     assert_eq!(client.pulls_of_commit(&pull.head_sha).await.unwrap(), [pr.number]);
     let (paths, cut) = client.paths(&pull.head_sha).await.unwrap();
     assert_eq!((paths, cut), (vec!["src/cache.rs".to_owned()], false));
+    assert_eq!(bench.gh.unread_writes().len(), 9);
     insta::assert_snapshot!(bench.gh.page(&pr), @r"
     #1 Look it up [open] by alice
     check secondlook: neutral: 1 finding
@@ -144,6 +145,7 @@ async fn a_review_goes_through_its_calls() {
     secondlook[bot] said
       Thanks.
     ");
+    assert!(bench.gh.unread_writes().is_empty());
     bench.gh.reckon();
 }
 

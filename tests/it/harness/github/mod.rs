@@ -91,6 +91,7 @@ impl FakeGitHub {
             log: Vec::new(),
             complaints: Vec::new(),
             outbox: Vec::new(),
+            unread: Vec::new(),
             manifest_codes: BTreeSet::new(),
             used: HashMap::new(),
             next_id: 1_000,
@@ -268,9 +269,21 @@ impl FakeGitHub {
         self.read(pr, |state, pull| state.entries_of(pull).to_vec())
     }
 
-    /// What a person sees of a pull request. Stable: no ids, times or hashes.
+    /// What a person sees of a pull request. Stable: no ids, times or hashes. What was written there counts as read.
     pub fn page(&self, pr: &Pr) -> String {
+        let parts = ["pulls", "issues"].map(|kind| format!("/repos/{}/{kind}/{}/", pr.repo, pr.number));
+        let elsewhere = |path: &str| !parts.iter().any(|part| path.starts_with(part));
+        // Check runs and reactions do not name the pull request; a page of the repository shows them.
+        let unnamed =
+            ["check-runs", "pulls/comments", "issues/comments"].map(|kind| format!("/repos/{}/{kind}", pr.repo));
+        let named = |path: &str| !unnamed.iter().any(|part| path.starts_with(part));
+        self.lock().unread.retain(|(_, path)| elsewhere(path) && named(path));
         self.read(pr, page::render)
+    }
+
+    /// What was written by HTTP since the pages were last looked at: a test that ends with some did not look.
+    pub fn unread_writes(&self) -> Vec<String> {
+        self.lock().unread.iter().map(|(method, path)| format!("{method} {path}")).collect()
     }
 
     /// What a test must fail for, whatever it looked at; empty when all is well.

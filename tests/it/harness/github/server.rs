@@ -188,6 +188,9 @@ fn answer(state: &mut State, method: &str, path: &str, query: &str, headers: &He
         state.complaints.push(format!("GitHub has no {method} {path}, or the stand-in does not know it"));
         return Answer::not_found();
     };
+    if method != "GET" && path.starts_with("/repos/") && answer.status < 300 {
+        state.unread.push((method.to_owned(), path.to_owned()));
+    }
     state.complaints.extend(openapi::check(&asked, path, query, &answer));
     answer
 }

@@ -32,6 +32,8 @@ pub struct State {
     /// on what GitHub does not document.
     pub complaints: Vec<String>,
     pub outbox: Vec<Delivery>,
+    /// What was written by HTTP since a test last looked at the page: method and path.
+    pub unread: Vec<(String, String)>,
     /// Codes of the manifest flow that were not yet exchanged.
     pub manifest_codes: BTreeSet<String>,
     pub used: HashMap<String, u64>,
