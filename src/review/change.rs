@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
+use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::checkpoint::Checkpoints;
@@ -21,6 +22,7 @@ use crate::analysis::syntax::error_count;
 use crate::chat::TokenUsage;
 use crate::chat::router::Router;
 use crate::clock::SharedClock;
+use crate::diff::LineKind;
 use crate::event::store::EventLog;
 use crate::github::{FileText, PullFile};
 use crate::review::anchor::{Anchored, Placed, Unplaced, anchor};
@@ -44,10 +46,36 @@ pub struct ChangedFile {
     pub known: Vec<Finding>,
 }
 
+impl ChangedFile {
+    /// Which change of which file this is, as a text for ids: the same after a push or restart that leaves its diff as it
+    /// is, so that the run of a file is gone on with exactly as long as its change is the same.
+    pub fn key(&self) -> String {
+        let mut hash = Sha256::new();
+        for index in &self.new_hunks {
+            hash.update(index.to_le_bytes());
+        }
+        for hunk in &self.file.diff.hunks {
+            hash.update(hunk.old_start.to_le_bytes());
+            hash.update(hunk.new_start.to_le_bytes());
+            for line in &hunk.lines {
+                hash.update([match line.kind {
+                    LineKind::Context => b' ',
+                    LineKind::Added => b'+',
+                    LineKind::Removed => b'-',
+                }]);
+                hash.update(&line.text);
+                hash.update(if line.no_newline { "\0" } else { "\n" });
+            }
+        }
+        let digest = hex::encode(hash.finalize());
+        format!("{}/{}", self.file.diff.path, digest.get(..16).unwrap_or(&digest))
+    }
+}
+
 /// A change.
 #[derive(Clone)]
 pub struct Change {
-    /// Stable for this (pull request, base, head): runs are saved and resumed under it.
+    /// Stable for this pull request: the run of each file is saved under it and [`ChangedFile::key`].
     pub id: String,
     /// Title; untrusted.
     pub title: String,
@@ -309,4 +337,47 @@ async fn offer_suggestions(change: &Change, findings: &mut [Reported]) {
 fn parses_as_well(path: &str, before: &str, after: &str) -> bool {
     let first_line = before.lines().next().unwrap_or_default();
     detect(path, first_line).is_none_or(|language| error_count(language, after) <= error_count(language, before))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diff::parse::parse_patch;
+    use crate::diff::{FileDiff, FileStatus};
+
+    fn file(patch: &str, new_hunks: Vec<usize>) -> ChangedFile {
+        let diff = FileDiff {
+            path: "src/a.rs".into(),
+            old_path: None,
+            status: FileStatus::Modified,
+            hunks: parse_patch(patch).0,
+        };
+        ChangedFile {
+            file: PullFile { diff, blob_sha: None, no_patch: None, self_made: false },
+            new_hunks,
+            known: vec![],
+        }
+    }
+
+    #[test]
+    fn a_key_holds_as_long_as_the_change_of_the_file() {
+        let key = file("@@ -1 +1 @@\n-a\n+b", vec![0]).key();
+        assert!(key.starts_with("src/a.rs/"));
+        assert_eq!(key, file("@@ -1 +1 @@\n-a\n+b", vec![0]).key());
+        for other in [
+            file("@@ -1 +1 @@\n-a\n+c", vec![0]),
+            file("@@ -2 +2 @@\n-a\n+b", vec![0]),
+            file("@@ -1 +1 @@\n-a\n+b", vec![]),
+        ] {
+            assert_ne!(key, other.key());
+        }
+    }
+
+    #[test]
+    fn a_suggestion_must_parse_no_worse() {
+        assert!(parses_as_well("a.rs", "fn a() {}\n", "fn b() {}\n"));
+        assert!(!parses_as_well("a.rs", "fn a() {}\n", "fn b( {}\n"));
+        assert!(parses_as_well("a.rs", "fn a( {}\n", "fn b( {}\n"));
+        assert!(parses_as_well("notes.xyz", "a", "((("));
+    }
 }

@@ -79,7 +79,7 @@ pub async fn review_file(
         max_rounds: engine.limits.max_rounds,
     };
     let budget = Budget::new(tokens_left, engine.limits.review_time, engine.clock.now());
-    let run_id = format!("{}/{path}", change.id);
+    let run_id = format!("{}/{}", change.id, file.key());
     let cx =
         RunContext::new(run_id, engine.checkpoints.clone(), engine.events.clone(), engine.clock.clone(), stop.clone())
             .with_budget(budget);
