@@ -15,6 +15,7 @@ mod github_stand_in;
 mod intake;
 mod openai;
 mod placement;
+mod publish;
 mod queue;
 mod recorded;
 mod rules;
