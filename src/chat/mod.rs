@@ -1,5 +1,6 @@
 //! Talking to a model: the request and answer every provider is adapted to.
 
+pub mod cassette;
 pub mod embedded;
 pub mod openai;
 pub mod price;

@@ -9,6 +9,7 @@ mod adversary;
 mod agent;
 mod corpus;
 mod database;
+mod embedded;
 mod file_review;
 mod github_client;
 mod github_stand_in;

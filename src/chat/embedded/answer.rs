@@ -85,6 +85,9 @@ fn about(topic: &Topic, intent: Intent, standing: &Standing) -> String {
             ]
         }
         (Intent::Thanked, _) => vec![format!("You are welcome. {now}"), WHAT_I_AM.to_owned()],
+        (Intent::Fixed, Standing::Unknown) => {
+            vec!["Whether it is fixed could not be checked.".to_owned(), WHAT_I_AM.to_owned()]
+        }
         (Intent::Fixed, _) => vec![now, WHAT_I_AM.to_owned()],
         (Intent::Disagreed, Standing::Gone { .. }) => vec![now, WHAT_I_AM.to_owned()],
         (Intent::Disagreed, _) => vec![

@@ -15,7 +15,7 @@ use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
 /// What a request is answered with.
-pub enum Reply {
+pub(crate) enum Reply {
     /// A status, headers and a body.
     Plain(u16, Vec<(&'static str, String)>, String),
     /// A stream of events, and how it ends.
@@ -26,7 +26,7 @@ pub enum Reply {
 
 /// How a stream ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// `[DONE]`.
     Done,
     /// The body ends without a word.
@@ -39,10 +39,10 @@ pub enum End {
 
 /// A request as it came.
 #[derive(Debug, Clone)]
-pub struct Asked {
-    pub path: String,
-    pub headers: HeaderMap,
-    pub body: Value,
+pub(crate) struct Asked {
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Value,
 }
 
 #[derive(Default)]
@@ -53,13 +53,13 @@ struct Shared {
 }
 
 /// The running server.
-pub struct Server {
+pub(crate) struct Server {
     shared: Arc<Shared>,
-    pub base: String,
+    pub(crate) base: String,
 }
 
 impl Server {
-    pub async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
+    pub(crate) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
         let shared = Arc::new(Shared { replies: Mutex::new(replies.into_iter().collect()), ..Shared::default() });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
@@ -69,12 +69,12 @@ impl Server {
     }
 
     /// What was asked so far.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<Asked> {
         self.shared.asked.lock().unwrap().clone()
     }
 
     /// The bodies of what was asked.
-    pub fn bodies(&self) -> Vec<Value> {
+    pub(crate) fn bodies(&self) -> Vec<Value> {
         self.asked().into_iter().map(|asked| asked.body).collect()
     }
 }
@@ -92,25 +92,25 @@ impl Drop for Server {
 }
 
 /// One event that carries a delta.
-pub fn delta(delta: &Value) -> String {
+pub(crate) fn delta(delta: &Value) -> String {
     json!({"id": "c", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta, "finish_reason": null}]})
         .to_string()
 }
 
 /// The event that says why the model stopped.
-pub fn finish(reason: &str) -> String {
+pub(crate) fn finish(reason: &str) -> String {
     json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}).to_string()
 }
 
 /// The event with the usage.
-pub fn usage(input: u64, cached: u64, output: u64) -> String {
+pub(crate) fn usage(input: u64, cached: u64, output: u64) -> String {
     let details = json!({"cached_tokens": cached});
     json!({"choices": [], "usage": {"prompt_tokens": input, "completion_tokens": output, "prompt_tokens_details": details}})
         .to_string()
 }
 
 /// A whole streamed answer.
-pub fn says(text: &str) -> Reply {
+pub(crate) fn says(text: &str) -> Reply {
     let half = text.floor_char_boundary(text.len() / 2);
     let events = vec![
         delta(&json!({"role": "assistant", "content": ""})),
@@ -123,13 +123,13 @@ pub fn says(text: &str) -> Reply {
 }
 
 /// A refusal in OpenAI's form.
-pub fn refuses(status: u16, message: &str, code: &str) -> Reply {
+pub(crate) fn refuses(status: u16, message: &str, code: &str) -> Reply {
     let body = json!({"error": {"message": message, "type": "invalid_request_error", "param": null, "code": code}});
     Reply::Plain(status, vec![("content-type", "application/json".to_owned())], body.to_string())
 }
 
 /// A body of JSON with status 200.
-pub fn json_body(body: &str) -> Reply {
+pub(crate) fn json_body(body: &str) -> Reply {
     Reply::Plain(200, vec![("content-type", "application/json; charset=utf-8".to_owned())], body.to_owned())
 }
 
