@@ -11,7 +11,7 @@ use secondlook::review::anchor::anchor;
 use serde_json::{Value, json};
 
 use crate::adversary::{check, comment, findings, lines_of};
-use crate::harness::shared::shared;
+use crate::harness::material::material;
 
 /// Lines of a file that findings are made about.
 const SAMPLE: usize = 10;
@@ -59,7 +59,7 @@ fn diff_of(file: &Value) -> FileDiff {
 
 #[test]
 fn every_comment_on_a_real_pull_request_is_accepted_and_stands_on_its_quote() {
-    let Some(corpus) = shared("github/corpus") else { return };
+    let Some(corpus) = material("github/corpus") else { return };
     let mut judged = Vec::new();
     let (mut files_read, mut made, mut placed, mut distinct) = (0, 0, 0, 0);
     for (name, files) in documents(&corpus) {
@@ -124,7 +124,7 @@ fn verdicts(oracle: &Path, documents: &[Value]) -> Option<Vec<Value>> {
 
 #[test]
 fn the_judge_refuses_what_is_wrong() {
-    let Some(github) = shared("github") else { return };
+    let Some(github) = material("github") else { return };
     let files = json!([{"filename": "x", "status": "modified", "patch": "@@ -1 +1 @@\n-a\n+b"}]);
     let comments = json!([
         {"path": "x", "line": 1, "body": "b"}, {"path": "x", "line": 2, "body": "b"},
@@ -137,7 +137,7 @@ fn the_judge_refuses_what_is_wrong() {
 
 #[test]
 fn the_same_hunks_are_read_from_a_unified_diff() {
-    let Some(corpus) = shared("github/corpus") else { return };
+    let Some(corpus) = material("github/corpus") else { return };
     let mut read = 0;
     for (name, files) in documents(&corpus) {
         let mut text = String::new();

@@ -4,7 +4,6 @@
 //! is proved on smaller samples beside the code in `github::wire` and `github::error`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -15,6 +14,7 @@ use serde_json::{Value, json};
 use crate::harness::clock::ManualClock;
 use crate::harness::github::actions::PullSpec;
 use crate::harness::github::{FakeGitHub, openapi};
+use crate::harness::material::material;
 
 /// A request and its answer.
 struct Exchange {
@@ -25,19 +25,8 @@ struct Exchange {
     body: Value,
 }
 
-/// The directory of the shared material, if it is at hand.
-fn shared() -> Option<PathBuf> {
-    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared");
-    let named = std::env::var_os("SECONDLOOK_SHARED").map(PathBuf::from);
-    named.into_iter().chain([beside]).find(|directory| directory.join("github/recorded").is_dir())
-}
-
 fn exchanges() -> Option<Vec<Exchange>> {
-    let Some(directory) = shared() else {
-        eprintln!("skipped: no recordings in ../shared or $SECONDLOOK_SHARED");
-        return None;
-    };
-    let text = std::fs::read_to_string(directory.join("github/recorded/pr_exchanges.jsonl")).unwrap();
+    let text = std::fs::read_to_string(material("github/recorded/pr_exchanges.jsonl")?).unwrap();
     let read = |line: &str| {
         let json: Value = serde_json::from_str(line).unwrap();
         let url = json["url"].as_str().unwrap();
@@ -321,20 +310,17 @@ fn keys(json: &Value) -> BTreeSet<String> {
 /// The webhooks of the stand-in have what GitHub's examples of the same event and action have in common.
 #[test]
 fn the_stand_in_sends_no_less_than_github() {
-    let Some(directory) = shared() else {
-        eprintln!("skipped: no example payloads in ../shared or $SECONDLOOK_SHARED");
-        return;
-    };
+    let Some(directory) = material("github/payloads") else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let sent = runtime.block_on(everything_people_do());
     let index: Vec<Value> =
-        serde_json::from_str(&std::fs::read_to_string(directory.join("github/payloads/INDEX.json")).unwrap()).unwrap();
+        serde_json::from_str(&std::fs::read_to_string(directory.join("INDEX.json")).unwrap()).unwrap();
     let mut compared = 0;
     for (event, payload) in &sent {
         let action = payload["action"].as_str().unwrap();
         let alike = index.iter().filter(|entry| entry["event"] == *event && entry["action"] == action);
         let examples: Vec<Value> = alike
-            .map(|entry| directory.join("github/payloads").join(entry["file"].as_str().unwrap()))
+            .map(|entry| directory.join(entry["file"].as_str().unwrap()))
             .map(|path| serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap())
             .collect();
         for at in [

@@ -3,5 +3,5 @@
 pub(crate) mod clock;
 pub(crate) mod database;
 pub(crate) mod github;
+pub(crate) mod material;
 pub(crate) mod delivery;
-pub(crate) mod shared;

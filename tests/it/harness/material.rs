@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// The directory or file `path` of the shared material: in the directory that `SECONDLOOK_SHARED` names, or in
 /// `../shared`. When it is not there, says so on stderr and returns `None`: what it would prove again is also proved by
 /// cases in the project.
-pub(crate) fn shared(path: &str) -> Option<PathBuf> {
+pub(crate) fn material(path: &str) -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
     let found = std::env::var_os("SECONDLOOK_SHARED")
         .map(PathBuf::from)
