@@ -53,6 +53,8 @@ pub enum Trigger {
     Retarget,
     /// A person asked for it: everything is reviewed again, drafts too.
     Asked,
+    /// A person asked for what is new: neither a draft nor a pause holds it up.
+    AskedForNew,
 }
 
 /// Work that a webhook leads to.
@@ -118,6 +120,7 @@ impl Job {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::ReviewPullRequest { trigger: Trigger::Asked, .. } => "review_asked",
+            Self::ReviewPullRequest { trigger: Trigger::AskedForNew, .. } => "review_asked_for_new",
             Self::ReviewPullRequest { .. } => "review_pull_request",
             Self::ReplyToComment { .. } => "reply_to_comment",
             Self::RunCommand { .. } => "run_command",

@@ -42,7 +42,7 @@ pub(super) async fn run(
     stop: &Stop,
 ) -> Result<End, JobError> {
     let review = Review { worker, pull, client: worker.client(pull)?, store: worker.app.pulls(), stop };
-    let asked = trigger == Trigger::Asked;
+    let asked = matches!(trigger, Trigger::Asked | Trigger::AskedForNew);
     let state = review.store.state(pull.ids()).await?;
     if state.paused && !asked {
         return Ok(End::Done);

@@ -9,7 +9,7 @@ use crate::agent::graph::RunContext;
 use crate::agent::react::{self, Ask};
 use crate::chat::{ChatMessage, Conversation, ModelRole};
 use crate::conversation::answer::{self, Topic};
-use crate::conversation::command::{Command, Need};
+use crate::conversation::command::{Command, Need, Scope};
 use crate::conversation::thread::{by, conversation_id, may};
 use crate::github::client::{AppIdentity, RepositoryClient};
 use crate::github::error::GitHubError;
@@ -113,9 +113,9 @@ impl<'w> Talk<'w> {
     pub(super) async fn carry_out(&self, command: &Command, place: Place) -> Result<Option<End>, JobError> {
         match command {
             Command::Ask(_) | Command::Explain => return Ok(None),
-            Command::Review(_) => {
-                self.once(place, command, Trigger::Asked).await?;
-            }
+            Command::Review(Scope::New) => self.once(place, command, Trigger::AskedForNew).await?,
+            // One path alone cannot be reviewed yet; everything holds it.
+            Command::Review(Scope::Full | Scope::Path(_)) => self.once(place, command, Trigger::Asked).await?,
             Command::Pause => {
                 self.store.set_paused(self.pull.ids(), true).await?;
                 self.acknowledge(place).await?;

@@ -14,6 +14,7 @@ mod file_review;
 mod github_client;
 mod github_stand_in;
 mod intake;
+mod jobs;
 mod openai;
 mod placement;
 mod publish;
