@@ -8,6 +8,9 @@ const FILE_ENDINGS: [&str; 22] = [
     "html", "map", "rs", "py", "md", "gz",
 ];
 
+/// Bytes of line numbers and white space before the mark of a diff.
+const MAX_MARGIN: usize = 64;
+
 /// Words that make a value a placeholder.
 const PLACEHOLDERS: [&str; 14] = [
     "redacted",
@@ -133,8 +136,11 @@ pub(super) fn is_card(c: &Candidate<'_>) -> bool {
 pub(super) fn is_phone(c: &Candidate<'_>) -> bool {
     let digits = c.value.bytes().filter(u8::is_ascii_digit).count();
     let before = c.text.get(..c.range.start).unwrap_or_default();
+    // The beginning of a line that is longer than this says nothing about diffs; a look at all of it would make the whole
+    // quadratic.
+    let near = before.get(before.floor_char_boundary(before.len().saturating_sub(MAX_MARGIN))..).unwrap_or_default();
     // A line may also end with an escaped break, in code that came as JSON.
-    let line = before.rsplit(['\n', '\r']).next().unwrap_or_default().rsplit("\\n").next().unwrap_or_default();
+    let line = near.rsplit(['\n', '\r']).next().unwrap_or_default().rsplit("\\n").next().unwrap_or_default();
     let may_be_diff = line.chars().all(|c| c.is_whitespace() || c.is_ascii_digit() || c == '|');
     let glued = line.chars().next_back().is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | ')' | ']' | '+'));
     let shaped = c.value.contains(['-', '(']) && digits >= 10;

@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::json;
 
@@ -194,4 +195,63 @@ fn lists_of_models_are_read_in_three_forms() {
         assert_eq!(model_names(body), ["a"], "{body}");
     }
     assert!(model_names("<html>").is_empty());
+}
+
+/// JSON of about the right shape, with anything anywhere.
+fn any_chunk() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "[a-z{}\"é:]{0,8}".prop_map(Value::from),
+        Just(json!("{\"p\":1}")),
+    ];
+    let name = prop::sample::select(vec![
+        "choices",
+        "delta",
+        "message",
+        "content",
+        "tool_calls",
+        "function",
+        "name",
+        "arguments",
+        "id",
+        "index",
+        "finish_reason",
+        "usage",
+        "prompt_tokens",
+        "completion_tokens",
+        "error",
+        "refusal",
+        "text",
+    ]);
+    leaf.prop_recursive(6, 64, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((name.clone(), inner), 0..5)
+                .prop_map(|fields| Value::Object(fields.into_iter().map(|(n, v)| (n.to_owned(), v)).collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_is_an_answer_or_an_error(chunks in prop::collection::vec(any_chunk(), 0..6), max in 0..40_usize) {
+        let mut answer = Accumulator::new(max);
+        for chunk in &chunks {
+            let framed = json!({"choices": [{"delta": chunk}]});
+            if answer.push_value(chunk).is_err() || answer.push_value(&framed).is_err() {
+                return Ok(());
+            }
+        }
+        let _ = answer.push("[DONE]");
+        let Ok(answer) = answer.finish("seed", 100) else { return Ok(()) };
+        let kept: usize = answer.tool_calls.iter().map(|c| c.arguments.len()).sum();
+        // A call without arguments gets `{}`.
+        prop_assert!(answer.text.len() + kept <= max + 2 * answer.tool_calls.len());
+        let ids: HashSet<&str> = answer.tool_calls.iter().map(|c| c.id.as_str()).collect();
+        prop_assert_eq!(ids.len(), answer.tool_calls.len());
+        prop_assert!(answer.tool_calls.iter().all(|c| !c.id.is_empty() && !c.name.is_empty()));
+    }
 }
