@@ -137,7 +137,7 @@ async fn a_file_without_findings_costs_one_call() {
     let request = &model.requests()[0];
     assert_eq!(request.conversation.subject, "app/load.py");
     assert!(request.tools.iter().any(|tool| tool.name == "read_file") && request.response_schema.is_some());
-    let told = review.bench.told("pull/7/base..head/app/load.py").await;
+    let told = review.bench.told(&format!("pull/7/base..head/{}", review.file.key())).await;
     assert_eq!(told, ["draft:Thinking", "critique:Thinking", ":Done"]);
 }
 
