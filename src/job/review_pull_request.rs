@@ -2,12 +2,12 @@
 //!
 //! What an event said is only a hint: everything is read afresh, and once more before anything is written. A round that
 //! was planned and not finished is finished first, without asking a model again. When the head has moved on, the rest
-//! is left to the job of the newer push.
+//! is left to a job for the newer head, which the event of the push has made or, should it be lost, this one makes.
 
 use std::sync::Arc;
 
 use super::worker::{End, JobError, Worker};
-use super::{PullRef, Trigger};
+use super::{Job, PullRef, Trigger};
 use crate::diff::interdiff::{hunk_keys, new_hunks};
 use crate::github::client::RepositoryClient;
 use crate::github::error::GitHubError;
@@ -44,10 +44,10 @@ pub(super) async fn run(
     let review = Review { worker, pull, client: worker.client(pull)?, store: worker.app.pulls(), stop };
     let asked = matches!(trigger, Trigger::Asked | Trigger::AskedForNew);
     let state = review.store.state(pull.ids()).await?;
-    if state.paused && !asked {
-        return Ok(End::Done);
-    }
     let now = review.client.pull_request(pull.number).await?;
+    if state.paused && !asked {
+        return review.skip(&now, &state, "Paused", "Reviews are paused here; `/secondlook resume` goes on.").await;
+    }
     if let Some(round) = review.store.open_round(pull.ids()).await? {
         let current = now.open
             && round.plan.head == now.head_sha
@@ -66,7 +66,11 @@ pub(super) async fn run(
         return Ok(End::Done);
     }
     let loaded = review.policy(&now).await?;
-    if !asked && !wanted(&now, trigger, &loaded.policy, &state) {
+    if !asked && !automatic(trigger, &loaded.policy) {
+        let why = "`review.trigger` says when a review begins by itself; `/secondlook review` asks for one.";
+        return review.skip(&now, &state, "Not reviewed by itself", why).await;
+    }
+    if !asked && ((now.draft && !loaded.policy.review.drafts) || is_reviewed(&state, &now)) {
         return Ok(End::Done);
     }
     review.review(&now, &state, trigger, job, &loaded).await
@@ -83,16 +87,18 @@ pub(super) async fn report_failure(worker: &Worker, pull: &PullRef, reason: &str
     Ok(())
 }
 
-/// Whether a review that nobody asked for is wanted: by the repository's rules, and because there is something that was
-/// not reviewed yet.
-fn wanted(now: &PullRequest, trigger: Trigger, policy: &Policy, state: &PullState) -> bool {
-    let by_rules = match policy.review.trigger {
+/// Whether a review that nobody asked for begins by itself, by the repository's rules.
+fn automatic(trigger: Trigger, policy: &Policy) -> bool {
+    match policy.review.trigger {
         Automatic::Push => true,
         Automatic::Opened => trigger != Trigger::Push,
         Automatic::Asked => false,
-    };
-    let reviewed = state.reviewed.as_ref().is_some_and(|(base, head)| *base == now.base_sha && *head == now.head_sha);
-    by_rules && (!now.draft || policy.review.drafts) && !reviewed
+    }
+}
+
+/// Whether there is nothing that was not reviewed yet.
+fn is_reviewed(state: &PullState, now: &PullRequest) -> bool {
+    state.reviewed.as_ref().is_some_and(|(base, head)| *base == now.base_sha && *head == now.head_sha)
 }
 
 /// Runs are saved under this, one for each file and its change: a push that leaves a file as it is leaves its run.
@@ -156,7 +162,8 @@ impl Review<'_> {
         let before_writing = self.client.pull_request(self.pull.number).await?;
         if !before_writing.open || before_writing.head_sha != now.head_sha || before_writing.base_ref != now.base_ref {
             self.overtaken(check.map(|id| (now.head_sha.as_str(), id))).await?;
-            return Ok(End::Done);
+            let retargeted = before_writing.base_ref != now.base_ref;
+            return self.follow(&before_writing, if retargeted { Trigger::Retarget } else { trigger }).await;
         }
         let standing = ledger.standing(&change.files);
         let planned = reviews(&report, &loaded.policy, &now.base_sha, &now.head_sha);
@@ -180,6 +187,28 @@ impl Review<'_> {
         };
         let open = self.store.plan_round(self.pull.ids(), &plan, &planned, &report.findings).await?;
         self.finish(open).await
+    }
+
+    /// Has the present head reviewed. The event of a push does the same, and the two become one job.
+    async fn follow(&self, now: &PullRequest, trigger: Trigger) -> Result<End, JobError> {
+        if now.open {
+            let trigger = if trigger == Trigger::Opened { Trigger::Push } else { trigger };
+            self.worker.enqueue(Job::ReviewPullRequest { pull: self.pull.clone(), trigger }).await?;
+        }
+        Ok(End::Done)
+    }
+
+    /// Says by a check that there is no review, so that nobody waits for one who requires the check. Drafts cannot be
+    /// merged, so they have none.
+    async fn skip(&self, now: &PullRequest, state: &PullState, title: &str, why: &str) -> Result<End, JobError> {
+        if !now.open || now.draft || is_reviewed(state, now) {
+            return Ok(End::Done);
+        }
+        let run = ended(self.pull, &now.head_sha, Conclusion::Skipped, title, why.to_owned());
+        match self.client.create_check_run(&run).await {
+            Ok(_) | Err(GitHubError::Forbidden(_)) => Ok(End::Done),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The check run of this head, in progress. One of an older head is ended first. Without the permission for checks
@@ -237,7 +266,8 @@ impl Review<'_> {
             Carried::Stopped => return Ok(End::Stopped),
             Carried::Overtaken => {
                 self.give_up_round(round).await?;
-                return Ok(End::Done);
+                let now = self.client.pull_request(self.pull.number).await?;
+                return self.follow(&now, Trigger::Push).await;
             }
             Carried::Out => {}
         }

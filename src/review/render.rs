@@ -23,7 +23,9 @@ const MAX_SUGGESTION_BYTES: usize = 24_000;
 const MAX_QUOTE_BYTES: usize = 2_000;
 /// Items of evidence, and characters of each.
 const MAX_EVIDENCE: usize = 8;
-const MAX_EVIDENCE_CHARS: usize = 600;
+const MAX_EVIDENCE_CHARS: usize = 300;
+/// Characters of the name of what found a problem.
+const MAX_SOURCE_CHARS: usize = 80;
 /// Characters of a title.
 const MAX_TITLE_CHARS: usize = 160;
 /// Files named one by one.
@@ -163,7 +165,11 @@ fn evidence(finding: &Finding) -> String {
 }
 
 fn evidence_line(evidence: &Evidence) -> String {
-    format!("- {}: {}", code_span(&evidence.source), sanitise_line(&evidence.text, MAX_EVIDENCE_CHARS))
+    format!("- {}: {}", source(&evidence.source), sanitise_line(&evidence.text, MAX_EVIDENCE_CHARS))
+}
+
+fn source(name: &str) -> String {
+    code_span(&name.chars().take(MAX_SOURCE_CHARS).collect::<String>())
 }
 
 fn unplaced_section(heading: &str, findings: &[&Reported]) -> String {
@@ -296,11 +302,13 @@ mod tests {
         let mut long = placed(&"title ".repeat(200));
         long.finding.body = format!("Look, ``` here:\n```rust\n{}", "let a = 1;\n".repeat(20_000));
         long.finding.quote = "x = 1;\n".repeat(10_000);
-        long.finding.evidence = vec![Evidence { source: "s".repeat(300), text: "e ".repeat(50_000) }; 100];
+        long.finding.evidence = vec![Evidence { source: "s".repeat(300), text: "@a#1<".repeat(50_000) }; 100];
         long.suggestion = Some(format!("```suggestion\n{}```", "x\n".repeat(40_000)));
+        assert!(!comment_body(&long).contains("```suggestion"));
+        long.suggestion = Some(format!("```suggestion\n{}```", "x\n".repeat(11_900)));
         let body = comment_body(&long);
         assert!(body.len() <= MAX_BODY_BYTES, "{}", body.len());
-        assert!(!body.contains("```suggestion"));
+        assert!(body.contains("```suggestion"));
         assert!(body.contains("let a = 1;\n```\n\n*This text was too long"), "the fence is closed before the note");
         assert_eq!(marker::read_finding(&body), Some("0123456789abcdef"));
         long.place = Err(Unplaced::NoDiff);

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use crate::harness::clock::ManualClock;
 use crate::harness::database::{TestDb, fresh};
 use crate::harness::github::actions::PullSpec;
-use crate::harness::github::fault::Fault;
+use crate::harness::github::fault::{Fault, Gate};
 use crate::harness::github::{FakeGitHub, Pr};
 use crate::scripted::{Reply, Scripted, says};
 
@@ -313,6 +313,7 @@ async fn commands_are_for_those_who_may(#[case] backend: Backend) {
     bench.run(command(pause)).await;
     bench.review(&pr, Trigger::Opened).await;
     assert!(bench.gh.reviews(&pr).is_empty());
+    assert_eq!(bench.gh.checks(&pr).pop().unwrap().conclusion.as_deref(), Some("skipped"));
     let review = bench.gh.comment(&pr, "alice", "@secondlook review full");
     bench.run(command(review)).await;
     bench.run(command(review)).await;
@@ -323,6 +324,7 @@ async fn commands_are_for_those_who_may(#[case] backend: Backend) {
     }
     assert_snapshot!(bench.gh.page(&pr), @"
     #1 Change something [open] by alice
+    check secondlook: skipped: Paused
     check secondlook: neutral: 1 problem (major)
 
     mallory said
@@ -370,6 +372,39 @@ async fn commands_are_for_those_who_may(#[case] backend: Backend) {
     secondlook[bot] said
       `fix` cannot be done by this version. `help` lists what can.
     ");
+    bench.settled().await;
+}
+
+#[tokio::test]
+async fn a_head_that_moves_during_the_review_is_followed_even_without_an_event() {
+    let model = Scripted::reviewer([found(&[]), found(&[])]);
+    let Some(bench) = Bench::new(Backend::Sqlite, model).await else { return };
+    let pr = bench.gh.open_pull(PullSpec::new(CHANGE));
+    let gate = Gate::new();
+    // The second reading of the pull request, before anything is written, waits.
+    bench.gh.fault(Fault::hold("GET /repos/*/*/pulls/*", &gate).after(1));
+    let moves = async {
+        gate.reached().await;
+        bench.gh.push(&pr, "//- src/other.rs\n+fn other() {}\n");
+        gate.open();
+    };
+    futures_util::join!(bench.review(&pr, Trigger::Opened), moves);
+    let check = bench.gh.checks(&pr).pop().unwrap();
+    assert_eq!((check.title.as_deref(), check.conclusion.as_deref()), (Some("No problems found"), Some("success")));
+    bench.settled().await;
+}
+
+#[tokio::test]
+async fn what_a_repository_does_not_want_reviewed_by_itself_has_a_skipped_check() {
+    let Some(bench) = Bench::new(Backend::Sqlite, Scripted::default()).await else { return };
+    bench.gh.commit_main("acme/app", "//- .github/secondlook.yml\nreview:\n  trigger: asked\n");
+    let pr = bench.gh.open_pull(PullSpec::new(CHANGE));
+    bench.review(&pr, Trigger::Opened).await;
+    let check = bench.gh.checks(&pr).pop().unwrap();
+    assert_eq!(check.conclusion.as_deref(), Some("skipped"));
+    let draft = bench.gh.open_pull(PullSpec::new("//- src/draft.rs\n+fn draft() {}\n").branch("draft").draft());
+    bench.review(&draft, Trigger::Opened).await;
+    assert_eq!(bench.gh.checks(&draft).len(), 0);
     bench.settled().await;
 }
 
