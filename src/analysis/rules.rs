@@ -28,6 +28,9 @@ pub const MAX_HITS: usize = 200;
 /// Longest line that is quoted, in bytes: longer ones are minified code or data.
 const MAX_QUOTED_LINE: usize = 1_000;
 
+/// Most bytes of a quote, so that a hit fits into what a tool may answer.
+const MAX_QUOTE_BYTES: usize = 2_000;
+
 /// How bad a hit is, in rising order; the words of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -109,10 +112,14 @@ pub fn scan(language: Option<Language>, path: &str, text: &str, categories: &[Ca
         return Scan { unparsed: Some(Unparsed::TooLarge), ..Scan::default() };
     }
     let quiet = place::is_test(path);
-    let wanted = |rule: &Rule| categories.contains(&rule.category) && (rule.definition.in_tests || !quiet);
+    let wanted = |rule: &Rule| {
+        categories.contains(&rule.category)
+            && (rule.definition.in_tests || !quiet)
+            && !rule.unless_path.as_ref().is_some_and(|unless| unless.is_match(path))
+    };
     let lines = Lines::new(text);
     let mut scan = Scan::default();
-    for rule in catalog::anywhere().iter().filter(|rule| wanted(rule)) {
+    for rule in catalog::anywhere().all().iter().filter(|rule| wanted(rule)) {
         scan_lines(rule, &lines, &mut scan.hits);
     }
     if let Some(language) = language {
@@ -182,6 +189,7 @@ fn scan_tree(
                 };
                 (first, last) = (row, row);
             }
+            // A replacement stands for the whole match, so there is none where the quote is cut.
             let replacement = fixer.as_ref().and_then(|fixer| lines.replaced(first, last, &found, matcher, fixer));
             hits.extend(lines.hit(rule, first, last, replacement));
         }
@@ -215,7 +223,12 @@ impl<'t> Lines<'t> {
 
     /// A hit on the rows `first..=last`; `None` when they are not fit to be shown.
     fn hit(&self, rule: &Rule, first: usize, last: usize, replacement: Option<String>) -> Option<Hit> {
-        let last = last.min(first + MAX_QUOTE_LINES - 1);
+        let mut bytes = 0;
+        let fits = |row: &usize| {
+            bytes += self.lines.get(*row).map_or(0, |line| line.len() + 1);
+            *row == first || bytes <= MAX_QUOTE_BYTES
+        };
+        let last = (first..=last.min(first + MAX_QUOTE_LINES - 1)).take_while(fits).last()?;
         let quoted = self.lines.get(first..=last)?;
         if quoted.iter().any(|line| line.len() > MAX_QUOTED_LINE) {
             return None;
@@ -256,6 +269,7 @@ impl<'t> Lines<'t> {
         let before = self.text.get(start..range.start)?;
         let after = self.text.get(range.end..end)?;
         let replaced = format!("{before}{new}{after}");
-        (self.text.get(start..end)? != replaced).then_some(replaced)
+        let old = self.text.get(start..end)?;
+        (old != replaced && old.len() < MAX_QUOTE_BYTES && replaced.len() < MAX_QUOTE_BYTES).then_some(replaced)
     }
 }

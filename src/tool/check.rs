@@ -12,6 +12,9 @@ use crate::analysis::rules::{Category, Hit, Scan, scan};
 use crate::chat::ToolSpecification;
 use crate::diff::{FileDiff, LineKind};
 
+/// Room for what stands around the hits, in bytes.
+const FRAME_BYTES: usize = 100;
+
 /// `check_security`, `check_performance` or `check_style`.
 pub struct Check {
     specification: ToolSpecification,
@@ -42,6 +45,9 @@ pub struct CheckHit {
 struct Parameters {
     /// Path from the root of the repository; the file under review when left out.
     path: Option<String>,
+    /// Which part of a long list of hits, counted from 1; `note` says whether there is another.
+    #[schemars(range(min = 1))]
+    part: Option<u32>,
 }
 
 impl Check {
@@ -100,7 +106,8 @@ impl Tool for Check {
         if language.is_none() {
             note.push_str("no rules for this language; only secrets are looked for. ");
         }
-        let result = result(scan, parameters::change(&path, cx), note);
+        let part = wanted.part.unwrap_or(1).max(1) as usize;
+        let result = result(scan, parameters::change(&path, cx), &note, part)?;
         let text = serde_json::to_string(&result).map_err(|error| ToolError::Refused(error.to_string()))?;
         Ok(Observation { text })
     }
@@ -114,8 +121,8 @@ fn note(scan: &Scan) -> String {
     }
 }
 
-/// Hits on changed lines first; as many as fit, so that the JSON stays whole.
-fn result(scan: Scan, change: Option<&FileDiff>, note: String) -> CheckResult {
+/// Part `part` of the hits, those on changed lines first. Every part fits whole, so that its JSON can be read.
+fn result(scan: Scan, change: Option<&FileDiff>, note: &str, part: usize) -> Result<CheckResult, ToolError> {
     let added = |line: u32| {
         let mut lines = change.iter().flat_map(|file| &file.hunks).flat_map(|hunk| &hunk.lines);
         lines.any(|of| of.kind == LineKind::Added && of.new == Some(line))
@@ -123,14 +130,38 @@ fn result(scan: Scan, change: Option<&FileDiff>, note: String) -> CheckResult {
     let mark = |hit: Hit| CheckHit { changed: (hit.line..=hit.end_line).any(added), hit };
     let mut hits: Vec<CheckHit> = scan.hits.into_iter().map(mark).collect();
     hits.sort_by_key(|hit| !hit.changed);
-    let mut result = CheckResult { hits, note: note.trim_end().to_owned() };
-    let size = |result: &CheckResult| serde_json::to_string(result).map_or(usize::MAX, |text| text.len());
-    let total = result.hits.len();
-    while size(&result) > MAX_RESULT_BYTES && result.hits.pop().is_some() {
-        let left = total - result.hits.len();
-        result.note = format!("{note}{left} more hits did not fit.");
+    let total = hits.len();
+    let room = MAX_RESULT_BYTES.saturating_sub(note.len() + FRAME_BYTES);
+    let mut parts = vec![Vec::new()];
+    let (mut used, mut unfit) = (0, 0);
+    for hit in hits {
+        let size = serde_json::to_string(&hit).map_or(usize::MAX, |text| text.len() + 1);
+        if size > room {
+            // Lines full of control characters grow sixfold in JSON; nothing of them can be shown whole.
+            unfit += 1;
+            continue;
+        }
+        if used + size > room && used > 0 {
+            parts.push(Vec::new());
+            used = 0;
+        }
+        used += size;
+        if let Some(last) = parts.last_mut() {
+            last.push(hit);
+        }
     }
-    result
+    let count = parts.len();
+    let shown: usize = parts.iter().take(part).map(Vec::len).sum();
+    let hits = parts.into_iter().nth(part - 1);
+    let hits = hits.ok_or_else(|| ToolError::BadArguments(format!("there is no part {part}; there are {count}")))?;
+    let mut note = note.to_owned();
+    if part < count {
+        note.push_str(&format!("{} more hits in part {}. ", total - unfit - shown, part + 1));
+    }
+    if unfit > 0 {
+        note.push_str(&format!("{unfit} hits are too long to be shown."));
+    }
+    Ok(CheckResult { hits, note: note.trim_end().to_owned() })
 }
 
 #[cfg(test)]
@@ -166,19 +197,37 @@ mod tests {
     #[test]
     fn hits_on_added_lines_come_first() {
         let scan = Scan { hits: vec![hit(1, 1), hit(5, 8)], ..Scan::default() };
-        let result = result(scan, Some(&change(7)), String::new());
+        let result = result(scan, Some(&change(7)), "", 1).unwrap();
         let lines: Vec<(u32, bool)> = result.hits.iter().map(|hit| (hit.hit.line, hit.changed)).collect();
         assert_eq!(lines, [(5, true), (1, false)]);
     }
 
     #[test]
-    fn a_long_list_is_cut_at_whole_hits() {
-        let scan = Scan { hits: (1..=100).map(|line| hit(line, line)).collect(), ..Scan::default() };
-        let result = result(scan, Some(&change(90)), String::new());
-        let text = serde_json::to_string(&result).unwrap();
-        assert!(text.len() <= MAX_RESULT_BYTES && result.hits.len() > 5);
-        assert_eq!(result.hits.first().map(|hit| hit.hit.line), Some(90));
-        assert_eq!(result.note, format!("{} more hits did not fit.", 100 - result.hits.len()));
-        assert_eq!(serde_json::from_str::<CheckResult>(&text).unwrap(), result);
+    fn a_hit_that_cannot_be_shown_is_counted() {
+        let long = Hit { quote: "\u{1}".repeat(2_000), ..hit(1, 1) };
+        let scan = Scan { hits: vec![long, hit(2, 2)], ..Scan::default() };
+        let result = result(scan, None, "", 1).unwrap();
+        assert_eq!((result.hits.len(), result.note.as_str()), (1, "1 hits are too long to be shown."));
+    }
+
+    #[test]
+    fn a_long_list_comes_in_parts_of_whole_hits() {
+        let scan = || Scan { hits: (1..=100).map(|line| hit(line, line)).collect(), ..Scan::default() };
+        let mut lines = Vec::new();
+        for part in 1.. {
+            let result = result(scan(), Some(&change(90)), "cut. ", part).unwrap();
+            let text = serde_json::to_string(&result).unwrap();
+            assert!(text.len() <= MAX_RESULT_BYTES && !result.hits.is_empty(), "{}", text.len());
+            assert_eq!(serde_json::from_str::<CheckResult>(&text).unwrap(), result);
+            lines.extend(result.hits.iter().map(|hit| hit.hit.line));
+            if result.note == "cut." {
+                assert!(matches!(super::result(scan(), None, "", part + 1), Err(ToolError::BadArguments(_))));
+                break;
+            }
+            assert_eq!(result.note, format!("cut. {} more hits in part {}.", 100 - lines.len(), part + 1));
+        }
+        assert_eq!(lines.first(), Some(&90));
+        lines.sort_unstable();
+        assert_eq!(lines, (1..=100).collect::<Vec<_>>());
     }
 }

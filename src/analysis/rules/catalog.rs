@@ -1,7 +1,7 @@
 //! The rules that come with secondlook, compiled once.
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use ast_grep_config::SerializableRule;
 
@@ -66,12 +66,18 @@ const SHARED: &[(&[Language], &str)] = &[
 pub struct LanguageRules {
     rules: Vec<Rule>,
     by_kind: HashMap<u16, Vec<usize>>,
+    broken: Vec<String>,
 }
 
 impl LanguageRules {
     /// All of them.
     pub fn all(&self) -> &[Rule] {
         &self.rules
+    }
+
+    /// What is wrong with those that could not be compiled and are left out; empty, as a test holds.
+    pub fn broken(&self) -> &[String] {
+        &self.broken
     }
 
     /// Those that may speak at a kind of node.
@@ -89,61 +95,61 @@ impl LanguageRules {
     }
 }
 
-struct Catalog {
-    languages: HashMap<Language, LanguageRules>,
-    anywhere: Vec<Rule>,
-    broken: Vec<String>,
-}
-
-static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
-    let mut catalog = Catalog { languages: HashMap::new(), anywhere: Vec::new(), broken: Vec::new() };
-    for (languages, category, yaml) in FILES {
-        let definitions = read(yaml).unwrap_or_else(|error| {
-            catalog.broken.push(error);
-            Vec::new()
-        });
-        for definition in &definitions {
-            if languages.is_empty() {
-                match compile(definition, *category, None, &HashMap::new()) {
-                    Ok(rule) => catalog.anywhere.push(rule),
-                    Err(error) => catalog.broken.push(error),
-                }
-            }
-            for language in *languages {
-                let compiled =
-                    shared(*language).and_then(|shared| compile(definition, *category, Some(*language), &shared));
-                match compiled {
-                    Ok(rule) => catalog.languages.entry(*language).or_default().push(rule),
-                    Err(error) => catalog.broken.push(format!("{language}: {error}")),
-                }
-            }
-        }
-    }
-    for error in &catalog.broken {
-        tracing::error!(error, "a rule that comes with secondlook is broken and left out");
-    }
-    catalog
-});
+/// Compiling the rules of a language takes a while, so it is done when they are first needed: one place for each
+/// language, and one for the rules over lines.
+static COMPILED: [OnceLock<LanguageRules>; Language::ALL.len() + 1] =
+    [const { OnceLock::new() }; Language::ALL.len() + 1];
 
 /// The rules of a language; none for languages without any.
 pub fn of(language: Language) -> &'static LanguageRules {
-    static NONE: LazyLock<LanguageRules> = LazyLock::new(LanguageRules::default);
-    CATALOG.languages.get(&language).unwrap_or(&NONE)
+    rules(Some(language))
 }
 
 /// The rules over lines of any file.
-pub fn anywhere() -> &'static [Rule] {
-    &CATALOG.anywhere
+pub fn anywhere() -> &'static LanguageRules {
+    rules(None)
 }
 
-/// What is wrong with rules that could not be compiled; empty, as a test holds.
-pub fn broken() -> &'static [String] {
-    &CATALOG.broken
+fn rules(language: Option<Language>) -> &'static LanguageRules {
+    static NONE: OnceLock<LanguageRules> = OnceLock::new();
+    let place = language.and_then(|language| Language::ALL.iter().position(|one| *one == language));
+    let place = COMPILED.get(place.unwrap_or(Language::ALL.len())).unwrap_or(&NONE);
+    place.get_or_init(|| {
+        let rules = compiled(language);
+        for error in &rules.broken {
+            tracing::error!(error, "a rule that comes with secondlook is broken and left out");
+        }
+        rules
+    })
 }
 
-fn shared(language: Language) -> Result<HashMap<String, SerializableRule>, String> {
+fn compiled(language: Option<Language>) -> LanguageRules {
+    let mut all = LanguageRules::default();
+    let shared = shared(language).unwrap_or_else(|error| {
+        all.broken.push(error);
+        HashMap::new()
+    });
+    let about =
+        |languages: &[Language]| language.map_or(languages.is_empty(), |language| languages.contains(&language));
+    for (_, category, yaml) in FILES.iter().filter(|(languages, ..)| about(languages)) {
+        let definitions = read(yaml).unwrap_or_else(|error| {
+            all.broken.push(error);
+            Vec::new()
+        });
+        for definition in &definitions {
+            match compile(definition, *category, language, &shared) {
+                Ok(rule) => all.push(rule),
+                Err(error) => all.broken.push(error),
+            }
+        }
+    }
+    all
+}
+
+fn shared(language: Option<Language>) -> Result<HashMap<String, SerializableRule>, String> {
+    let about = |languages: &[Language]| language.is_some_and(|language| languages.contains(&language));
     let mut all = HashMap::new();
-    for (_, yaml) in SHARED.iter().filter(|(languages, _)| languages.contains(&language)) {
+    for (_, yaml) in SHARED.iter().filter(|(languages, _)| about(languages)) {
         let some: HashMap<String, SerializableRule> =
             ast_grep_config::from_str(yaml).map_err(|error| error.to_string())?;
         all.extend(some);

@@ -37,6 +37,10 @@ pub struct Definition {
     /// Whether it speaks in tests, examples and benchmarks too.
     #[serde(default)]
     pub in_tests: bool,
+    /// Files it says nothing about, by a regular expression over their path: scripts that only their authors run,
+    /// migrations that run once.
+    #[serde(default)]
+    unless_path: Option<String>,
     /// ast-grep's rule.
     #[serde(default)]
     rule: Option<SerializableRule>,
@@ -81,6 +85,7 @@ pub struct Rule {
     pub definition: Definition,
     /// What it is about: by the file it stands in.
     pub category: Category,
+    pub(super) unless_path: Option<Regex>,
     pub(super) finder: Finder,
 }
 
@@ -115,7 +120,8 @@ pub(super) fn compile(
         }
         _ => return Err(wrong(&"it needs either `rule` and a language, or `text`")),
     };
-    Ok(Rule { definition: definition.clone(), category, finder })
+    let unless_path = definition.unless_path.as_deref().map(regex).transpose()?;
+    Ok(Rule { definition: definition.clone(), category, unless_path, finder })
 }
 
 fn tree(
