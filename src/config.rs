@@ -51,6 +51,8 @@ pub struct Config {
     pub database_url: SecretString,
     /// Where GitHub and people reach the server.
     pub public_url: Option<Url>,
+    /// A channel that passes deliveries on, for a server that GitHub cannot reach.
+    pub smee: Option<Url>,
     /// Which model answers.
     pub model: ModelChoice,
     /// The log filter, when one is given.
@@ -93,12 +95,13 @@ impl Config {
         };
         let mut github = client::Settings::default();
         if let Some(given) = layers.get("GITHUB_API_URL") {
-            github.api_url = web_address(&given)?;
+            github.api_url = web_address(&given)?.as_str().trim_end_matches('/').to_owned();
         }
         Ok(Self {
             listen: listen(layers)?,
             database_url: SecretString::from(database_url),
-            public_url: layers.get("SECONDLOOK_PUBLIC_URL").map(|given| public_url(&given)).transpose()?,
+            public_url: layers.get("SECONDLOOK_PUBLIC_URL").map(|given| web_address(&given)).transpose()?,
+            smee: layers.get("SECONDLOOK_SMEE").map(|given| web_address(&given)).transpose()?,
             model: model::choose(layers)?,
             log: layers.get("SECONDLOOK_LOG").map(|given| given.value),
             log_format: log_format(layers)?,
@@ -117,23 +120,16 @@ impl Config {
     }
 }
 
-/// A URL of ours or of a provider, without its final `/`.
-fn web_address(given: &Given) -> Result<String, ConfigError> {
+/// A web address, without its final `/` as far as a URL can be.
+fn web_address(given: &Given) -> Result<Url, ConfigError> {
     let text = given.value.trim();
-    match Url::parse(text) {
-        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => {
-            Ok(text.trim_end_matches('/').to_owned())
-        }
-        _ => Err(ConfigError(format!(
+    let url = Url::parse(text.trim_end_matches('/')).ok();
+    url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host()).ok_or_else(|| {
+        ConfigError(format!(
             "{} is \"{text}\", which is no web address: write it in full, as in https://github.example.com/api/v3",
             given.origin
-        ))),
-    }
-}
-
-fn public_url(given: &Given) -> Result<Url, ConfigError> {
-    let address = web_address(given)?;
-    Url::parse(&address).map_err(|error| ConfigError(format!("{} is no web address: {error}", given.origin)))
+        ))
+    })
 }
 
 fn secret(given: &Given) -> SecretString {

@@ -28,6 +28,11 @@ impl Checkpoints {
         Self { store: Some((db, clock)) }
     }
 
+    /// Whether a run can go on from here later.
+    pub fn are_kept(&self) -> bool {
+        self.store.is_some()
+    }
+
     /// Saves a run, replacing what was there.
     ///
     /// # Errors

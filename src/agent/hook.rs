@@ -185,7 +185,8 @@ impl Hook for CountSteps {
 /// Asks a model as part of a run: through the hooks, and within the run's time.
 ///
 /// # Errors
-/// [`RunError::Limit`] when the budget of tokens or time does not hold the call, [`RunError::Model`] when it fails.
+/// [`RunError::Limit`] when the budget of tokens or time does not hold the call, [`RunError::Model`] when it fails,
+/// [`RunError::Interrupted`] when the run was asked to stop and is saved nowhere.
 pub async fn chat(models: &Router, mut request: ChatRequest, cx: &RunContext) -> Result<ChatResponse, RunError> {
     for hook in cx.hooks.iter() {
         hook.before_model(&mut request, cx)?;
@@ -195,7 +196,10 @@ pub async fn chat(models: &Router, mut request: ChatRequest, cx: &RunContext) ->
         return Err(out_of_time());
     }
     let watch = Stopwatch::start();
-    let answer = tokio::time::timeout(left, models.chat(&request)).await;
+    let answer = tokio::select! {
+        answer = tokio::time::timeout(left, models.chat(&request)) => answer,
+        () = given_up(cx) => return Err(RunError::Interrupted),
+    };
     let overdue = answer.is_err();
     let outcome = answer.unwrap_or(Err(ChatError::TimedOut("the run's time is used up")));
     let took = watch.elapsed();
@@ -203,6 +207,16 @@ pub async fn chat(models: &Router, mut request: ChatRequest, cx: &RunContext) ->
         hook.after_model(&request, outcome.as_ref(), took, cx);
     }
     if overdue { Err(out_of_time()) } else { Ok(outcome?) }
+}
+
+/// Waits until nobody wants the answer any more. A run that is saved waits for its answer all the same, because it goes
+/// on from there; one that is not has nothing to go on from.
+async fn given_up(cx: &RunContext) {
+    if cx.checkpoints.are_kept() {
+        std::future::pending().await
+    } else {
+        cx.stop.cancelled().await;
+    }
 }
 
 /// An estimate of what a request costs before it is made.

@@ -20,6 +20,7 @@ const NAMES: &[Name] = &[
     Name { environment: "SECONDLOOK_DATA_DIR", file: "data_dir", flag: Some("--data-dir") },
     Name { environment: "SECONDLOOK_DATABASE_URL", file: "database_url", flag: Some("--database-url") },
     Name { environment: "SECONDLOOK_PUBLIC_URL", file: "public_url", flag: Some("--public-url") },
+    Name { environment: "SECONDLOOK_SMEE", file: "smee", flag: Some("--smee") },
     Name { environment: "SECONDLOOK_MODEL", file: "model", flag: Some("--model") },
     Name { environment: "SECONDLOOK_STRATEGY", file: "strategy", flag: Some("--strategy") },
     Name { environment: "SECONDLOOK_LOG", file: "log", flag: Some("--log") },
@@ -57,6 +58,8 @@ pub struct File {
     pub database_url: Option<String>,
     /// Where GitHub and people reach this server, for example `https://secondlook.example.com`.
     pub public_url: Option<String>,
+    /// A smee.io channel that passes GitHub's deliveries on to a server that GitHub cannot reach.
+    pub smee: Option<String>,
     /// `embedded` or `provider::name`.
     pub model: Option<String>,
     /// How files are reviewed: `reflexion`.
@@ -255,6 +258,7 @@ impl Layers {
             "data_dir" => file.data_dir.clone(),
             "database_url" => file.database_url.clone(),
             "public_url" => file.public_url.clone(),
+            "smee" => file.smee.clone(),
             "model" => file.model.clone(),
             "strategy" => file.strategy.clone(),
             "log" => file.log.clone(),
@@ -327,7 +331,7 @@ mod tests {
 
     #[test]
     fn every_name_can_be_given_in_the_file() {
-        let text = "listen='x'\ndata_dir='x'\ndatabase_url='x'\npublic_url='x'\nmodel='x'\nstrategy='x'\nlog='x'\nlog_format='x'\n\
+        let text = "listen='x'\ndata_dir='x'\nsmee='x'\ndatabase_url='x'\npublic_url='x'\nmodel='x'\nstrategy='x'\nlog='x'\nlog_format='x'\n\
                     [github]\napp_id=1\nprivate_key='x'\nprivate_key_path='x'\nwebhook_secret='x'\n\
                     webhook_secret_previous='x'\napi_url='x'\ntoken='x'\n[openai]\napi_key='x'\nbase_url='x'\n";
         let layers =

@@ -1,9 +1,10 @@
 //! Which model answers: `embedded`, or `provider::name` at an endpoint that speaks OpenAI's protocol.
 
 use secrecy::SecretString;
+use url::Url;
 
 use super::ConfigError;
-use super::layers::Layers;
+use super::layers::{Given, Layers};
 
 /// The model used when there is a key and no model is named: the smallest of OpenAI's general models that calls tools
 /// and keeps to a schema.
@@ -16,22 +17,24 @@ pub enum ModelChoice {
     Embedded,
     /// A model at an OpenAI-compatible endpoint.
     OpenAi {
-        /// `provider::name`, as configured.
-        label: String,
+        /// The part before the colons.
+        provider: String,
         /// The name the endpoint knows.
         model: String,
-        /// The endpoint, without a final `/`.
-        base_url: String,
+        /// The endpoint.
+        base_url: Url,
         /// Its key; local servers need none.
         api_key: Option<SecretString>,
     },
 }
 
-/// A provider whose endpoint speaks OpenAI's protocol. The base URLs are the ones their own documentation gives.
+/// A provider whose endpoint speaks OpenAI's protocol.
 struct Provider {
     name: &'static str,
+    /// Where it is, by its own documentation; `None` when everybody has another one.
     base_url: Option<&'static str>,
-    /// The variable in which this provider's key is commonly kept; `OPENAI_API_KEY` serves when it is not set.
+    /// The variable in which its key is commonly kept; `OPENAI_API_KEY` serves when that is not set. `None` when it
+    /// needs no key.
     key: Option<&'static str>,
 }
 
@@ -47,7 +50,7 @@ const PROVIDERS: &[Provider] = &[
     Provider { name: "moonshot", base_url: Some("https://api.moonshot.ai/v1"), key: Some("MOONSHOT_API_KEY") },
     Provider { name: "openrouter", base_url: Some("https://openrouter.ai/api/v1"), key: Some("OPENROUTER_API_KEY") },
     Provider { name: "ollama", base_url: Some("http://127.0.0.1:11434/v1"), key: None },
-    Provider { name: "vllm", base_url: Some("http://127.0.0.1:8000/v1"), key: None },
+    Provider { name: "vllm", base_url: None, key: None },
     Provider { name: "llamacpp", base_url: None, key: None },
 ];
 
@@ -92,7 +95,7 @@ pub fn choose(layers: &Layers) -> Result<ModelChoice, ConfigError> {
     };
     let base_url = match (layers.get("OPENAI_BASE_URL"), known.base_url) {
         (Some(given), _) => super::web_address(&given)?,
-        (None, Some(address)) => address.to_owned(),
+        (None, Some(address)) => super::web_address(&Given { value: address.into(), origin: provider.into() })?,
         (None, None) => {
             return Err(ConfigError(format!(
                 "{origin} is \"{label}\", and {provider} has no fixed address: set OPENAI_BASE_URL to yours, up to and \
@@ -111,7 +114,7 @@ pub fn choose(layers: &Layers) -> Result<ModelChoice, ConfigError> {
             "{origin} is \"{label}\", which needs a key: set {variable}, or use SECONDLOOK_MODEL=embedded to work without"
         )));
     }
-    Ok(ModelChoice::OpenAi { model: model.trim().to_owned(), label, base_url, api_key })
+    Ok(ModelChoice::OpenAi { provider: provider.to_owned(), model: model.trim().to_owned(), base_url, api_key })
 }
 
 #[cfg(test)]
@@ -125,11 +128,9 @@ mod tests {
         let layers = Layers::new(Flags::new(), Environment::from(variables), File::default());
         choose(&layers).map_err(|error| error.to_string()).map(|choice| match choice {
             ModelChoice::Embedded => "embedded".into(),
-            ModelChoice::OpenAi { label, model, base_url, api_key } => {
-                format!(
-                    "{label} {model} {base_url} {}",
-                    api_key.map_or("-".into(), |key| key.expose_secret().to_owned())
-                )
+            ModelChoice::OpenAi { provider, model, base_url, api_key } => {
+                let key = api_key.map_or("-".into(), |key| key.expose_secret().to_owned());
+                format!("{provider} {model} {base_url} {key}")
             }
         })
     }
@@ -142,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_key_alone_is_enough_for_openai() {
-        let expected = "openai::gpt-5-mini gpt-5-mini https://api.openai.com/v1 k";
+        let expected = "openai gpt-5-mini https://api.openai.com/v1 k";
         assert_eq!(chosen([("OPENAI_API_KEY", "k")]).unwrap(), expected);
     }
 
@@ -150,16 +151,16 @@ mod tests {
     fn providers_have_their_address_and_key() {
         assert_eq!(
             chosen([("SECONDLOOK_MODEL", "ollama::qwen3:8b")]).unwrap(),
-            "ollama::qwen3:8b qwen3:8b http://127.0.0.1:11434/v1 -"
+            "ollama qwen3:8b http://127.0.0.1:11434/v1 -"
         );
         assert_eq!(
             chosen([("SECONDLOOK_MODEL", "deepseek::chat"), ("DEEPSEEK_API_KEY", "d"), ("OPENAI_API_KEY", "o")])
                 .unwrap(),
-            "deepseek::chat chat https://api.deepseek.com/v1 d"
+            "deepseek chat https://api.deepseek.com/v1 d"
         );
         assert_eq!(
             chosen([("SECONDLOOK_MODEL", "azure::mine"), ("OPENAI_BASE_URL", "https://a.example/openai/v1/")]).unwrap(),
-            "azure::mine mine https://a.example/openai/v1 -"
+            "azure mine https://a.example/openai/v1 -"
         );
     }
 

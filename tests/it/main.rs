@@ -3,10 +3,12 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test may panic, and says aloud what it skipped")]
 
 mod harness;
+mod repository;
 mod scripted;
 
 mod adversary;
 mod agent;
+mod cli;
 mod corpus;
 mod database;
 mod embedded;
@@ -21,6 +23,8 @@ mod publish;
 mod queue;
 mod recorded;
 mod rules;
+mod serve;
+mod setup;
 mod tools;
 mod webhook;
 mod worker;
