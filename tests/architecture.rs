@@ -132,6 +132,7 @@ fn nothing_is_left_for_later() {
     let sample = format!("{}!();\n// {}: mend\n{}!()\n// {} this", "todo", "TODO", "unimplemented", "FIXME");
     assert_eq!(faults(rules::unfinished, "src/x.rs", &sample), 4);
     assert_eq!(faults(rules::unfinished, "src/x.rs", "let rule = \"TODO\"; // a note"), 0);
+    holds(rules::unfinished);
 }
 
 #[test]
@@ -159,5 +160,8 @@ fn main_is_short() {
 fn the_readme_names_commands_that_exist() {
     let check = |text: &str| rules::readme(text, &root());
     assert_eq!(check("```sh\ntests/nothing\nsecondlook review --never-heard\ncargo run --example nobody\n```"), 3);
-    assert_eq!(check("```sh\nsecondlook schema output\n```\nsecondlook dance"), 0);
+    assert_eq!(check("```sh\nsecondlook review --staged --format json\n```\nsecondlook dance"), 0);
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(readme.contains("```sh\n"), "the README shows commands");
+    assert_eq!(check(&readme), 0);
 }
