@@ -344,6 +344,7 @@ mod tests {
     use super::*;
     use crate::diff::parse::parse_patch;
     use crate::diff::{FileDiff, FileStatus};
+    use crate::review::finding::{Category, Severity};
 
     fn file(patch: &str, new_hunks: Vec<usize>) -> ChangedFile {
         let diff = FileDiff {
@@ -371,6 +372,39 @@ mod tests {
         ] {
             assert_ne!(key, other.key());
         }
+    }
+
+    #[test]
+    fn what_was_said_or_is_about_another_file_is_not_placed() {
+        let finding = |path: &str, quote: &str| Finding {
+            path: path.into(),
+            quote: quote.into(),
+            line: None,
+            end_line: None,
+            side: None,
+            severity: Severity::Major,
+            category: Category::Correctness,
+            title: "Panics when the key is missing".into(),
+            body: "The map may lack the key.".into(),
+            replacement: None,
+            confidence: 0.9,
+            source: "model".into(),
+            evidence: vec![],
+        };
+        let mut changed = file("@@ -1 +1,2 @@\n-a\n+let b = map.get(k).unwrap();\n+let c = 1;", vec![0]);
+        let found = vec![
+            finding("src/a.rs", "let b = map.get(k).unwrap();"),
+            finding("src/other.rs", "let b = map.get(k).unwrap();"),
+            finding("src/a.rs", "nowhere()"),
+        ];
+        let places: Vec<bool> = place(&changed, found.clone()).iter().map(|r| r.place.is_ok()).collect();
+        assert_eq!(places, [true, false]);
+        changed.known = vec![finding("src/a.rs", "map.get(k).unwrap()")];
+        let quotes: Vec<String> = place(&changed, found.clone()).into_iter().map(|r| r.finding.quote).collect();
+        assert_eq!(quotes, ["nowhere()"]);
+        changed.known.clear();
+        changed.file.self_made = true;
+        assert!(place(&changed, found).iter().all(|r| r.place == Err(Unplaced::NoDiff)));
     }
 
     #[test]
