@@ -75,22 +75,22 @@ pub struct SettingArguments {
     /// Read this secondlook.toml
     #[arg(long, global = true, value_name = "FILE")]
     pub settings: Option<PathBuf>,
-    /// Model: `embedded` or provider::name [SECONDLOOK_MODEL]
+    /// Model: `embedded` or provider::name (SECONDLOOK_MODEL)
     #[arg(long, global = true, value_name = "MODEL")]
     pub model: Option<String>,
-    /// How files are reviewed [SECONDLOOK_STRATEGY]
+    /// How files are reviewed (SECONDLOOK_STRATEGY)
     #[arg(long, global = true, value_name = "NAME")]
     pub strategy: Option<String>,
-    /// Directory for the SQLite file and the App's credentials [SECONDLOOK_DATA_DIR]
+    /// Directory for the SQLite file and the App's credentials (SECONDLOOK_DATA_DIR)
     #[arg(long, global = true, value_name = "DIR")]
     pub data_dir: Option<String>,
-    /// sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME [SECONDLOOK_DATABASE_URL]
+    /// sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME (SECONDLOOK_DATABASE_URL)
     #[arg(long, global = true, value_name = "URL")]
     pub database_url: Option<String>,
-    /// Log filter, for example info or secondlook=debug [SECONDLOOK_LOG]
+    /// Log filter, for example info or secondlook=debug (SECONDLOOK_LOG)
     #[arg(long, global = true, value_name = "FILTER")]
     pub log: Option<String>,
-    /// text or json [SECONDLOOK_LOG_FORMAT]
+    /// text or json (SECONDLOOK_LOG_FORMAT)
     #[arg(long, global = true, value_name = "FORMAT")]
     pub log_format: Option<String>,
 }
@@ -98,13 +98,13 @@ pub struct SettingArguments {
 /// What `serve` knows besides.
 #[derive(Debug, Default, Args)]
 pub struct ServeArguments {
-    /// Address and port to listen on [SECONDLOOK_LISTEN]
+    /// Address and port to listen on (SECONDLOOK_LISTEN)
     #[arg(long, value_name = "IP:PORT")]
     pub listen: Option<String>,
-    /// Where GitHub and people reach this server [SECONDLOOK_PUBLIC_URL]
+    /// Where GitHub and people reach this server (SECONDLOOK_PUBLIC_URL)
     #[arg(long, value_name = "URL")]
     pub public_url: Option<String>,
-    /// Receive deliveries through this smee.io channel, on a machine that GitHub cannot reach [SECONDLOOK_SMEE]
+    /// Receive deliveries through this smee.io channel, on a machine that GitHub cannot reach (SECONDLOOK_SMEE)
     #[arg(long, value_name = "URL")]
     pub smee: Option<String>,
 }

@@ -3,10 +3,14 @@
 use std::io::Read as _;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
+use secondlook::clock::SystemClock;
 use serde_json::Value;
 
+use crate::harness::github::FakeGitHub;
+use crate::harness::github::actions::PullSpec;
 use crate::repository::{GitRepository, Ran, binary, run};
 
 const BEFORE: &str = "import subprocess\n\n\ndef show(name):\n    print(name)\n";
@@ -279,4 +283,64 @@ fn the_doctor_says_how_to_mend() {
     let wrong = run(directory.path(), &["doctor"], &[("SECONDLOOK_LISTEN", "x")], "");
     assert_eq!(wrong.code, 2);
     assert!(wrong.out.starts_with("bad  configuration: SECONDLOOK_LISTEN is \"x\""), "{}", wrong.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pull_request_is_reviewed_and_posted_on_once() {
+    let github = FakeGitHub::start(Arc::new(SystemClock)).await;
+    let spec = PullSpec::new(
+        "//- app/show.py\n import subprocess\n \n \n def show(name):\n+    subprocess.call(\"ls \" + name, shell=True)\n     print(name)\n",
+    );
+    let pr = github.open_pull(spec);
+    let name = format!("{}#{}", pr.repo, pr.number);
+    let token = github.personal_token("alice");
+    let directory = tempfile::tempdir().unwrap();
+    let variables = [("GITHUB_API_URL", github.url()), ("GITHUB_TOKEN", token.as_str())];
+    let review = |more: &[&str]| {
+        let arguments = [&["review", &name, "--format", "json"], more].concat();
+        run(directory.path(), &arguments, &variables, "")
+    };
+    let output = json(&review(&[]));
+    assert_eq!(output["pull"], name.as_str());
+    assert!(output["findings"].as_array().unwrap().iter().any(|f| f["line"] == 5), "{output}");
+    assert!(github.reviews(&pr).is_empty(), "nothing is written without --post");
+
+    let posted = review(&["--post", "--fail-on", "minor"]);
+    assert_eq!(posted.code, 1, "{}", posted.err);
+    let findings = output["findings"].as_array().unwrap().len();
+    assert_eq!((github.reviews(&pr).len(), github.comments(&pr).len()), (1, findings));
+    let again = review(&["--post"]);
+    assert_eq!(again.code, 0, "{}", again.err);
+    assert_eq!((github.reviews(&pr).len(), github.comments(&pr).len()), (1, findings), "{}", again.err);
+    // What was written counts as read.
+    github.page(&pr);
+    assert_eq!(github.complaints(), Vec::<String>::new());
+
+    let unknown = run(directory.path(), &["review", "acme/app#99"], &variables, "");
+    unknown.refuses("acme/app#99 cannot be read: GitHub knows no");
+    let stranger = [variables[0], ("GITHUB_TOKEN", "ghp_nobody")];
+    run(directory.path(), &["review", &name], &stranger, "").refuses("GitHub refused the credentials");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_knows_what_the_app_lacks() {
+    let github = FakeGitHub::start(Arc::new(SystemClock)).await;
+    github.set_app_permission("checks", Some("read"));
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let variables = [
+        ("GITHUB_API_URL", github.url()),
+        ("GITHUB_APP_ID", "4711"),
+        ("GITHUB_APP_PRIVATE_KEY", crate::serve::KEY),
+        ("GITHUB_WEBHOOK_SECRET", "s"),
+    ];
+    let arguments = ["doctor", "--data-dir", data.to_str().unwrap()];
+    let ran = run(directory.path(), &arguments, &variables, "");
+    assert_eq!(ran.code, 2, "{}", ran.out);
+    assert!(ran.out.contains("ok   GitHub App: GitHub knows it as secondlook"), "{}", ran.out);
+    assert!(
+        ran.out.contains("bad  permissions: the App lacks the permission checks: write (it has read);"),
+        "{}",
+        ran.out
+    );
 }

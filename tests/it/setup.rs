@@ -1,36 +1,13 @@
-//! Set-up in the browser: the page, GitHub's part played by a stand-in, and what is stored.
+//! Set-up in the browser: the page, GitHub's part, and what is stored.
 
-use std::net::SocketAddr;
+use std::sync::Arc;
 
-use axum::Router;
-use axum::extract::Path;
-use axum::http::StatusCode;
-use axum::routing::post;
+use reqwest::StatusCode;
+use secondlook::clock::SystemClock;
 use serde_json::{Value, json};
 
-use crate::serve::{KEY, Server, client, ping};
-
-/// Plays `POST /app-manifests/{code}/conversions`: one code is good.
-async fn github() -> SocketAddr {
-    let convert = async |Path(code): Path<String>| {
-        if code != "good" {
-            return (StatusCode::NOT_FOUND, axum::Json(json!({ "message": "Not Found" })));
-        }
-        let app = json!({
-            "id": 77, "slug": "look-twice", "node_id": "A_1", "name": "Look twice", "client_id": "Iv1.x", "client_secret": "cs",
-            "webhook_secret": "from-github", "pem": KEY, "html_url": "https://github.com/apps/look-twice",
-            "external_url": "https://a.example", "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z",
-            "owner": { "login": "o", "id": 1 }, "permissions": {}, "events": [],
-        });
-        (StatusCode::CREATED, axum::Json(app))
-    };
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        axum::serve(listener, Router::new().route("/app-manifests/{code}/conversions", post(convert))).await
-    });
-    address
-}
+use crate::harness::github::FakeGitHub;
+use crate::serve::{Server, client, ping};
 
 /// The value of a form's hidden field, or of an attribute, as a browser would read it.
 fn attribute(page: &str, before: &str) -> String {
@@ -70,8 +47,9 @@ async fn begin(server: &Server) -> (String, Value) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_app_is_created_stored_and_at_work_without_a_restart() {
     let directory = tempfile::tempdir().unwrap();
-    let api = format!("http://{}", github().await);
-    let variables = [("GITHUB_API_URL", api.as_str())];
+    let github = FakeGitHub::start(Arc::new(SystemClock)).await;
+    let api = github.url();
+    let variables = [("GITHUB_API_URL", api)];
     let mut server = Server::start(directory.path(), &variables);
     let hint = server.read_until("no GitHub App is configured");
     assert!(hint.contains(&server.url("/setup")), "{hint}");
@@ -93,21 +71,21 @@ async fn an_app_is_created_stored_and_at_work_without_a_restart() {
         (answer.status(), answer.text().await.unwrap())
     };
     let state = action.split_once("state=").unwrap().1.to_owned();
-    assert_eq!(callback("good", "made-up").await.0, StatusCode::FORBIDDEN);
+    assert_eq!(callback(&github.manifest_code(), "made-up").await.0, StatusCode::FORBIDDEN);
     let (status, page) = callback("stale", &state).await;
     assert_eq!(status, StatusCode::BAD_GATEWAY, "{page}");
-    assert_eq!(callback("good", &state).await.0, StatusCode::FORBIDDEN, "a state is good once");
+    assert_eq!(callback(&github.manifest_code(), &state).await.0, StatusCode::FORBIDDEN, "a state is good once");
 
     let (action, _) = begin(&server).await;
-    let (status, page) = callback("good", action.split_once("state=").unwrap().1).await;
+    let (status, page) = callback(&github.manifest_code(), action.split_once("state=").unwrap().1).await;
     assert_eq!(status, StatusCode::OK, "{page}");
-    assert!(page.contains("https://github.com/apps/look-twice/installations/new"), "{page}");
-    assert!(!page.contains("from-github"), "a secret is not shown");
+    assert!(page.contains("/apps/secondlook/installations/new"), "{page}");
+    assert!(!page.contains("a-webhook-secret"), "a secret is not shown");
 
-    assert_eq!(ping(&server, "from-github", "d-1").await, StatusCode::ACCEPTED);
+    assert_eq!(ping(&server, "a-webhook-secret", "d-1").await, StatusCode::ACCEPTED);
     assert_eq!(client().get(server.url("/setup")).send().await.unwrap().status(), StatusCode::CONFLICT);
     let home = client().get(server.url("/")).send().await.unwrap().text().await.unwrap();
-    assert!(home.contains("https://github.com/apps/look-twice"), "{home}");
+    assert!(home.contains("/apps/secondlook"), "{home}");
 
     let file = directory.path().join("data/app.json");
     #[cfg(unix)]
@@ -116,13 +94,13 @@ async fn an_app_is_created_stored_and_at_work_without_a_restart() {
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     }
     let stored: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-    assert_eq!((&stored["app_id"], &stored["webhook_secret"]), (&json!(77), &json!("from-github")));
+    assert_eq!((&stored["app_id"], &stored["webhook_secret"]), (&json!(4711), &json!("a-webhook-secret")));
 
     let (code, log) = server.stop();
     assert_eq!(code, Some(0));
-    assert!(!log.contains("PRIVATE KEY") && !log.contains("from-github"), "{log}");
+    assert!(!log.contains("PRIVATE KEY") && !log.contains("a-webhook-secret"), "{log}");
     let again = Server::start(directory.path(), &variables);
-    assert_eq!(ping(&again, "from-github", "d-2").await, StatusCode::ACCEPTED);
+    assert_eq!(ping(&again, "a-webhook-secret", "d-2").await, StatusCode::ACCEPTED);
     assert_eq!(ping(&again, "another", "d-3").await, StatusCode::UNAUTHORIZED);
 }
 
