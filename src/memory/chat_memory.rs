@@ -35,12 +35,15 @@ pub fn fit(history: &[ChatMessage], window: Window) -> Vec<ChatMessage> {
     let mut kept = 0;
     for unit in units.iter().rev() {
         let size = unit.iter().map(tokens_of).sum::<u64>();
-        if kept > 0 && (unit.len() > messages || size > tokens) {
+        let fits = unit.len() <= messages && size <= tokens;
+        if kept == 0 || fits {
+            kept += 1;
+        }
+        if !fits {
             break;
         }
-        messages = messages.saturating_sub(unit.len());
-        tokens = tokens.saturating_sub(size);
-        kept += 1;
+        messages -= unit.len();
+        tokens -= size;
     }
     let newest = units.into_iter().rev().take(kept).collect::<Vec<_>>().into_iter().rev().flatten();
     system.into_iter().cloned().chain(newest).collect()
@@ -163,6 +166,12 @@ mod tests {
             }),
             4 => id.prop_map(|id| result(&id)),
         ]
+    }
+
+    #[test]
+    fn nothing_stands_beside_a_message_that_is_too_large_alone() {
+        let history = [ChatMessage::user(""), ChatMessage::user("𐀀")];
+        assert_eq!(fit(&history, Window { messages: 2, tokens: 1 }), [ChatMessage::user("𐀀")]);
     }
 
     proptest! {
