@@ -4,6 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::client::RepositoryClient;
+use super::endpoint::segment;
 use super::error::GitHubError;
 use super::{CheckRun, wire};
 
@@ -24,6 +25,20 @@ impl RepositoryClient {
         let mut body = body(run);
         body["head_sha"] = json!(run.head_sha);
         Ok(self.post::<wire::Id>("/check-runs", body, &what).await?.id)
+    }
+
+    /// The check run of a commit that was created under `external_id` and has not ended, if there is one: asked after a
+    /// creation whose answer was lost. GitHub lists the newest first.
+    ///
+    /// # Errors
+    /// As any request.
+    pub async fn find_check_run(&self, head_sha: &str, external_id: &str) -> Result<Option<u64>, GitHubError> {
+        let what = format!("commit {head_sha} in {}", self.repository().full_name());
+        let rest = format!("/commits/{}/check-runs?check_name={NAME}&filter=all&per_page=100", segment(head_sha));
+        let listed: wire::CheckRuns = self.get(&rest, &what).await?;
+        let ours =
+            |run: &&wire::ListedCheckRun| run.external_id.as_deref() == Some(external_id) && run.status != "completed";
+        Ok(listed.check_runs.iter().find(ours).map(|run| run.id))
     }
 
     /// Updates it.

@@ -56,6 +56,27 @@ pub struct Id {
     pub id: u64,
 }
 
+/// A page of check runs.
+#[derive(Deserialize)]
+pub struct CheckRuns {
+    /// The runs.
+    #[serde(default)]
+    pub check_runs: Vec<ListedCheckRun>,
+}
+
+/// A check run as it is listed.
+#[derive(Deserialize)]
+pub struct ListedCheckRun {
+    /// Its id.
+    pub id: u64,
+    /// Its creator's own name for it.
+    #[serde(default)]
+    pub external_id: Option<String>,
+    /// `queued`, `in_progress` or `completed`.
+    #[serde(default)]
+    pub status: String,
+}
+
 /// A user or bot wherever one is named.
 #[derive(Deserialize)]
 pub struct UserWire {

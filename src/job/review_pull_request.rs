@@ -228,6 +228,13 @@ impl Review<'_> {
             external_id: self.pull.key(),
             details_url: None,
         };
+        if state.opening_check.as_ref() == Some(&now.head_sha)
+            && let Some(id) = self.client.find_check_run(&now.head_sha, &run.external_id).await?
+        {
+            self.store.set_open_check(self.pull.ids(), Some((&now.head_sha, id))).await?;
+            return Ok(Some(id));
+        }
+        self.store.set_opening_check(self.pull.ids(), &now.head_sha).await?;
         match self.client.create_check_run(&run).await {
             Ok(id) => {
                 self.store.set_open_check(self.pull.ids(), Some((&now.head_sha, id))).await?;

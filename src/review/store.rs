@@ -31,6 +31,8 @@ pub struct PullState {
     pub reviewed: Option<(String, String)>,
     /// A check run of ours that is not completed yet: its head and its id.
     pub open_check: Option<(String, u64)>,
+    /// The head for which a check run was asked for without learning its id: it may stand on GitHub.
+    pub opening_check: Option<String>,
     /// Whether somebody paused reviews here.
     pub paused: bool,
 }
@@ -87,9 +89,18 @@ impl PullStore {
         let check_run: Option<i64> = row.try_get(3)?;
         Ok(PullState {
             reviewed: base.zip(head),
+            opening_check: if check_run.is_none() { check_head.clone() } else { None },
             open_check: check_head.zip(check_run.map(i64::cast_unsigned)),
             paused: row.try_get::<i64, _>(4)? != 0,
         })
+    }
+
+    /// Remembers that a check run is about to be created, so that a creation whose answer is lost is looked up.
+    ///
+    /// # Errors
+    /// When the statement fails.
+    pub async fn set_opening_check(&self, pull: PullKey, head: &str) -> Result<(), DbError> {
+        self.set_check(pull, Some(head), None).await
     }
 
     /// Remembers the check run that is being worked on, or that none is.
@@ -97,14 +108,18 @@ impl PullStore {
     /// # Errors
     /// When the statement fails.
     pub async fn set_open_check(&self, pull: PullKey, check: Option<(&str, u64)>) -> Result<(), DbError> {
+        self.set_check(pull, check.map(|(head, _)| head), check.map(|(_, id)| id)).await
+    }
+
+    async fn set_check(&self, pull: PullKey, head: Option<&str>, id: Option<u64>) -> Result<(), DbError> {
         self.ensure(pull).await?;
         sqlx::query(
             "UPDATE pulls SET check_head = $3, check_run = $4, updated_at = $5 WHERE repository = $1 AND number = $2",
         )
         .bind(signed(pull.repository))
         .bind(signed(pull.number))
-        .bind(check.map(|(head, _)| head))
-        .bind(check.map(|(_, id)| signed(id)))
+        .bind(head)
+        .bind(id.map(signed))
         .bind(self.now())
         .execute(self.db.pool())
         .await?;

@@ -54,6 +54,15 @@ pub fn update(state: &mut State, asked: &Asked, repo: u64, id: u64) -> Answer {
     Answer::ok(state.check_json(repo, &check))
 }
 
+/// The check runs of a commit, newest first.
+pub fn of_commit(state: &State, asked: &Asked, repo: u64, sha: &str) -> Answer {
+    let Some(repo) = state.repos.iter().find(|r| r.id == repo) else { return Answer::not_found() };
+    let named = |check: &&Check| asked.query.get("check_name").is_none_or(|name| *name == check.name);
+    let found = repo.checks.iter().rev().filter(|check| check.head_sha == sha).filter(named);
+    let runs: Vec<Value> = found.map(|check| state.check_json(repo, check)).collect();
+    Answer::ok(json!({ "total_count": runs.len(), "check_runs": runs }))
+}
+
 /// Only Apps write check runs, a person's token never does.
 fn allowed(state: &State, asked: &Asked) -> Result<(), Answer> {
     if matches!(asked.caller, Caller::Person(_)) {

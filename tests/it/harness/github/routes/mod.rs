@@ -63,6 +63,7 @@ fn in_repo(state: &mut State, asked: &Asked, repo: u64, rest: &[&str]) -> Option
         ("POST", ["issues", "comments", id, "reactions"]) => comments::react_said(state, asked, repo, number(id)?),
         ("POST", ["check-runs"]) => checks::create(state, asked, repo),
         ("PATCH", ["check-runs", id]) => checks::update(state, asked, repo, number(id)?),
+        ("GET", ["commits", sha, "check-runs"]) => checks::of_commit(state, asked, repo, sha),
         ("GET", ["commits", sha, "pulls"]) => pulls::of_commit(state, asked, repo, sha),
         ("GET", ["compare", range]) => git::compare(state, repo, range),
         ("GET", ["contents", path @ ..]) => git::contents(state, asked, repo, &path.join("/")),
