@@ -3,8 +3,6 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test may panic, and says aloud what it skipped")]
 
 mod harness;
-mod repository;
-mod scripted;
 
 mod adversary;
 mod agent;
@@ -22,7 +20,10 @@ mod placement;
 mod publish;
 mod queue;
 mod recorded;
+mod repository;
 mod rules;
+mod scenarios;
+mod scripted;
 mod serve;
 mod setup;
 mod tools;

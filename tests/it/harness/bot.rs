@@ -1,0 +1,193 @@
+//! The bot under test: the same App that `serve` builds, with another clock, another model, a fresh database, and a
+//! GitHub on loopback.
+//!
+//! ```text
+//! run_test(Setup::default(), async |bot| {
+//!     let pr = bot.github.open_pull(PullSpec::new("//- src/cache.rs\n … lines marked ' ', '-', '+' …"));
+//!     bot.model.on_file("src/cache.rs").finds("MAP.get(key).unwrap()", "Panics when the key is missing");
+//!     bot.settle().await;
+//!     assert_snapshot!(bot.github.page(&pr), @"…");
+//! });
+//! ```
+//!
+//! The test runs once on each database. At its end, also when its body failed, comes the reckoning: complaints of
+//! GitHub, scripts that were not used, jobs that are left or dead.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use futures_util::FutureExt;
+use secondlook::chat::embedded::EmbeddedModel;
+use secondlook::chat::router::Router;
+use secondlook::clock::{Clock, SharedClock};
+use secondlook::db::{Backend, Db};
+use secondlook::queue;
+use secondlook::queue::worker::run_until_idle;
+use secondlook::review::change::Limits;
+use secondlook::serve::{Assembled, Parts, assemble};
+use tower::ServiceExt;
+
+use super::clock::ManualClock;
+use super::database::{TestDb, fresh};
+use super::delivery::{SECRET, sign};
+use super::github::FakeGitHub;
+use super::github::state::Delivery;
+use super::model::ScriptedModel;
+
+/// Rounds of deliveries and jobs after which a test is thought to run in circles.
+const MAX_ROUNDS: usize = 200;
+
+/// Who answers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Answers {
+    /// What the test scripted.
+    #[default]
+    Scripted,
+    /// The embedded model, as without any key.
+    Embedded,
+}
+
+/// What differs from the usual.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Setup {
+    pub(crate) answers: Answers,
+    /// Dead letters that the test means to make; any other number is a complaint.
+    pub(crate) dead_letters: u64,
+}
+
+/// The bot and its world.
+pub(crate) struct Bot {
+    pub(crate) github: FakeGitHub,
+    pub(crate) model: ScriptedModel,
+    pub(crate) clock: ManualClock,
+    pub(crate) database: TestDb,
+    pub(crate) assembled: Assembled,
+    answers: Answers,
+}
+
+/// Runs a test on each database.
+pub(crate) fn run_test(setup: Setup, body: impl AsyncFn(&mut Bot)) {
+    // The same snapshots hold on both.
+    insta::allow_duplicates! {
+        for backend in [Backend::Sqlite, Backend::Postgres] {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+            runtime.block_on(run_on(backend, &setup, &body));
+        }
+    }
+}
+
+async fn run_on(backend: Backend, setup: &Setup, body: &impl AsyncFn(&mut Bot)) {
+    let Some(database) = fresh(backend).await else { return };
+    let mut bot = Bot::start(setup, database).await;
+    let outcome = AssertUnwindSafe(body(&mut bot)).catch_unwind().await;
+    let complaints = bot.reckon(setup).await;
+    if let Err(panic) = outcome {
+        eprintln!("failed on {backend:?}; the reckoning says: {complaints:#?}");
+        std::panic::resume_unwind(panic);
+    }
+    assert!(complaints.is_empty(), "the reckoning on {backend:?}:\n{}", complaints.join("\n"));
+}
+
+impl Bot {
+    pub(crate) async fn start(setup: &Setup, database: TestDb) -> Self {
+        let clock = ManualClock::default();
+        let github = FakeGitHub::start(Arc::new(clock.clone())).await;
+        let model = ScriptedModel::default();
+        let assembled = build(&github, &model, &clock, &database, setup.answers);
+        Self { github, model, clock, database, assembled, answers: setup.answers }
+    }
+
+    /// Ends this process of the bot, as far as its memory goes, and begins another on the same database.
+    pub(crate) fn restart(&mut self) {
+        self.assembled = build(&self.github, &self.model, &self.clock, &self.database, self.answers);
+    }
+
+    /// Delivers every webhook and does every due job, until nothing is left to do now.
+    pub(crate) async fn settle(&self) {
+        for _ in 0..MAX_ROUNDS {
+            let delivered = self.deliver_outbox().await;
+            let done = self.work().await;
+            if delivered + done == 0 {
+                return;
+            }
+        }
+        panic!("webhooks and jobs go round in circles");
+    }
+
+    /// Lets time pass until the next waiting job is due, and settles.
+    pub(crate) async fn until_next_due(&self) {
+        let due = self.assembled.queue.next_due().await.unwrap().expect("a job waits");
+        let wait = due.duration_since(self.clock.now());
+        self.clock.advance(wait.try_into().unwrap_or_default());
+        self.settle().await;
+    }
+
+    /// Does every due job, but delivers nothing. Returns how many.
+    pub(crate) async fn work(&self) -> usize {
+        run_until_idle(&self.assembled.queue, &*self.assembled.worker, "test").await.unwrap()
+    }
+
+    /// Delivers the webhooks that wait. Returns how many.
+    pub(crate) async fn deliver_outbox(&self) -> usize {
+        let deliveries = self.github.take_deliveries();
+        for delivery in &deliveries {
+            assert_eq!(self.deliver(delivery).await, StatusCode::ACCEPTED, "{} {}", delivery.event, delivery.id);
+        }
+        deliveries.len()
+    }
+
+    /// Delivers one webhook, signed.
+    pub(crate) async fn deliver(&self, delivery: &Delivery) -> StatusCode {
+        let body = serde_json::to_vec(&delivery.payload).unwrap();
+        let request = Request::post("/webhook")
+            .header("content-type", "application/json")
+            .header("x-github-event", &delivery.event)
+            .header("x-github-delivery", &delivery.id)
+            .header("x-hub-signature-256", sign(SECRET, &body))
+            .body(Body::from(body))
+            .unwrap();
+        self.assembled.router.clone().oneshot(request).await.unwrap().status()
+    }
+
+    async fn reckon(&self, setup: &Setup) -> Vec<String> {
+        let mut complaints = self.github.complaints();
+        complaints.extend(self.model.reckon());
+        let depth = self.assembled.queue.depth().await.unwrap();
+        // What waits for a later day (the grace period of a removed repository) is no fault; what is due is.
+        if depth.running > 0
+            || self.assembled.queue.next_due().await.unwrap().is_some_and(|due| due <= self.clock.now())
+        {
+            complaints.push(format!("work is left: {depth:?}"));
+        }
+        if depth.dead != setup.dead_letters {
+            complaints.push(format!("dead letters: {:#?}", self.assembled.queue.dead_letters().await.unwrap()));
+        }
+        complaints
+    }
+}
+
+fn build(github: &FakeGitHub, model: &ScriptedModel, clock: &ManualClock, db: &Db, answers: Answers) -> Assembled {
+    let clock: SharedClock = Arc::new(clock.clone());
+    let models = match answers {
+        Answers::Scripted => Router::single(Arc::new(model.clone())),
+        Answers::Embedded => Router::single(Arc::new(EmbeddedModel)),
+    };
+    let parts = Parts {
+        db: db.clone(),
+        clock,
+        models: Arc::new(models),
+        github: github.settings(),
+        credentials: Some(github.credentials()),
+        webhook_secrets: vec![SECRET.into()],
+        queue: queue::Settings::default(),
+        limits: Limits::default(),
+        public_url: None,
+        listens_locally: true,
+        app_file: std::path::PathBuf::new(),
+        app_page: None,
+        metrics: None,
+    };
+    assemble(parts).expect("the test App's key is one")
+}
