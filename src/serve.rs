@@ -6,6 +6,7 @@
 
 pub mod logs;
 pub mod numbers;
+pub mod ownership;
 pub mod smee;
 
 use std::io;
@@ -167,6 +168,8 @@ pub async fn run(config: Config) -> Result<(), ServeError> {
     let clock: SharedClock = Arc::new(SystemClock);
     let models = models(&config.model, clock.clone())?;
     let db = open_database(&config).await?;
+    // Held until the process ends.
+    let ownership = ownership::take(config.database_url.expose_secret())?;
     let metrics = PrometheusBuilder::new().install_recorder().ok();
     let (credentials, webhook_secrets, app_page) = match config.app.clone() {
         Some(app) => (Some(app.credentials), app.webhook_secrets, app.html_url),
@@ -190,6 +193,9 @@ pub async fn run(config: Config) -> Result<(), ServeError> {
         metrics,
     })
     .map_err(|error| ServeError(format!("the GitHub App cannot be used: {error}")))?;
+    if ownership.is_some() {
+        assembled.queue.end_all_leases().await.map_err(|error| ServeError(error.to_string()))?;
+    }
     let setup_path = assembled.setup_path.clone();
     let running = start(listener, assembled, config.smee, address);
     announce(address, config.public_url.as_ref(), &model, setup_path.as_deref());

@@ -15,6 +15,7 @@ mod github_client;
 mod github_stand_in;
 mod intake;
 mod jobs;
+mod kill;
 mod openai;
 mod placement;
 mod publish;
