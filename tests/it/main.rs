@@ -20,6 +20,7 @@ mod openai;
 mod placement;
 mod publish;
 mod queue;
+mod ranges;
 mod recorded;
 mod repository;
 mod rules;
