@@ -1,5 +1,6 @@
 //! The jobs: what each webhook leads to. A job reads GitHub afresh and stops if the head has moved on.
 
+mod check;
 mod close_pull_request;
 mod forget_repositories;
 mod reply_to_comment;

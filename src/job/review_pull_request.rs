@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::check::{self, ended, unfinished};
 use super::worker::{End, JobError, Worker};
 use super::{Job, PullRef, Trigger};
 use crate::diff::interdiff::{hunk_keys, new_hunks};
@@ -20,7 +21,7 @@ use crate::review::policy::{self, Automatic, LoadedPolicy, POLICY_PATH, Policy};
 use crate::review::publish::plan::{RoundPlan, reviews};
 use crate::review::publish::store::OpenRound;
 use crate::review::publish::{Carried, Publisher};
-use crate::review::render::check::{self, Round};
+use crate::review::render::check::{Round, conclusion, summary, title};
 use crate::review::report::Report;
 use crate::review::store::{PullState, PullStore, ReviewedHunks};
 use crate::tool::remote::Remote;
@@ -66,32 +67,36 @@ pub(super) async fn run(
         return Ok(End::Done);
     }
     let loaded = review.policy(&now).await?;
-    if !asked && !automatic(trigger, &loaded.policy) {
+    if !asked && !automatic(trigger, &state, &loaded.policy) {
         let why = "`review.trigger` says when a review begins by itself; `/secondlook review` asks for one.";
         return review.skip(&now, &state, "Not reviewed by itself", why).await;
     }
-    if !asked && ((now.draft && !loaded.policy.review.drafts) || is_reviewed(&state, &now)) {
+    if !asked && now.draft && !loaded.policy.review.drafts {
+        return review.skip(&now, &state, "Draft", "Drafts are not reviewed; `/secondlook review` asks for it.").await;
+    }
+    if !asked && is_reviewed(&state, &now) {
         return Ok(End::Done);
     }
-    review.review(&now, &state, trigger, job, &loaded).await
+    review.review(&now, trigger, job, &loaded).await
 }
 
 /// Ends the open check run of a review that is given up: neutral, with the reason.
 pub(super) async fn report_failure(worker: &Worker, pull: &PullRef, reason: &str) -> Result<(), JobError> {
-    let store = worker.app.pulls();
-    let Some((head, id)) = store.state(pull.ids()).await?.open_check else { return Ok(()) };
+    let (client, store) = (worker.client(pull)?, worker.app.pulls());
+    let Some((head, id)) = unfinished(&client, &store, pull).await? else { return Ok(()) };
     let summary = format!("The review was given up: {}.", crate::review::markdown::sanitise_line(reason, 1_000));
     let run = ended(pull, &head, Conclusion::Neutral, "Not reviewed", summary);
-    worker.client(pull)?.update_check_run(id, &run).await?;
+    client.update_check_run(id, &run).await?;
     store.set_open_check(pull.ids(), None).await?;
     Ok(())
 }
 
-/// Whether a review that nobody asked for begins by itself, by the repository's rules.
-fn automatic(trigger: Trigger, policy: &Policy) -> bool {
+/// Whether a review that nobody asked for begins by itself, by the repository's rules. A push may take the place of the
+/// opening in the queue, so the first review counts as the opening's.
+fn automatic(trigger: Trigger, state: &PullState, policy: &Policy) -> bool {
     match policy.review.trigger {
         Automatic::Push => true,
-        Automatic::Opened => trigger != Trigger::Push,
+        Automatic::Opened => trigger != Trigger::Push || state.reviewed.is_none(),
         Automatic::Asked => false,
     }
 }
@@ -104,18 +109,6 @@ fn is_reviewed(state: &PullState, now: &PullRequest) -> bool {
 /// Runs are saved under this, one for each file and its change: a push that leaves a file as it is leaves its run.
 fn change_id(pull: &PullRef) -> String {
     format!("pr:{}:{}", pull.repository.id, pull.number)
-}
-
-fn ended(pull: &PullRef, head: &str, conclusion: Conclusion, title: &str, summary: String) -> CheckRun {
-    CheckRun {
-        head_sha: head.to_owned(),
-        status: CheckStatus::Completed,
-        conclusion: Some(conclusion),
-        title: title.to_owned(),
-        summary,
-        external_id: pull.key(),
-        details_url: None,
-    }
 }
 
 impl Review<'_> {
@@ -131,12 +124,11 @@ impl Review<'_> {
     async fn review(
         &self,
         now: &PullRequest,
-        state: &PullState,
         trigger: Trigger,
         job: &str,
         loaded: &LoadedPolicy,
     ) -> Result<End, JobError> {
-        let check = self.open_check(now, state).await?;
+        let check = self.open_check(now).await?;
         let listed = self.client.pull_files(now).await?;
         let ledger = self.store.ledger(self.pull.ids()).await?;
         // Another base makes another diff, and who asks wants everything looked at; what was said stays said.
@@ -175,8 +167,8 @@ impl Review<'_> {
             edits_policy: change.files.iter().any(|f| f.file.diff.path == POLICY_PATH),
             posts: !planned.is_empty(),
         };
-        let conclusion = check::conclusion(&report, &standing, loaded.policy.review.fail_on);
-        let run = ended(self.pull, &now.head_sha, conclusion, &check::title(&round), check::summary(&round));
+        let conclusion = conclusion(&report, &standing, loaded.policy.review.fail_on);
+        let run = ended(self.pull, &now.head_sha, conclusion, &title(&round), summary(&round));
         let plan = RoundPlan {
             job: job.to_owned(),
             base_ref: now.base_ref.clone(),
@@ -201,10 +193,18 @@ impl Review<'_> {
     /// Says by a check that there is no review, so that nobody waits for one who requires the check. Drafts cannot be
     /// merged, so they have none.
     async fn skip(&self, now: &PullRequest, state: &PullState, title: &str, why: &str) -> Result<End, JobError> {
+        let run = ended(self.pull, &now.head_sha, Conclusion::Skipped, title, why.to_owned());
+        if let Some((head, id)) = unfinished(&self.client, &self.store, self.pull).await? {
+            // An earlier try began one, before there was a reason not to go on.
+            check::end(&self.client, id, &run).await?;
+            self.store.set_open_check(self.pull.ids(), None).await?;
+            if head == now.head_sha {
+                return Ok(End::Done);
+            }
+        }
         if !now.open || now.draft || is_reviewed(state, now) {
             return Ok(End::Done);
         }
-        let run = ended(self.pull, &now.head_sha, Conclusion::Skipped, title, why.to_owned());
         match self.client.create_check_run(&run).await {
             Ok(_) | Err(GitHubError::Forbidden(_)) => Ok(End::Done),
             Err(error) => Err(error.into()),
@@ -213,11 +213,13 @@ impl Review<'_> {
 
     /// The check run of this head, in progress. One of an older head is ended first. Without the permission for checks
     /// the review goes on without one.
-    async fn open_check(&self, now: &PullRequest, state: &PullState) -> Result<Option<u64>, JobError> {
-        match &state.open_check {
-            Some((head, id)) if *head == now.head_sha => return Ok(Some(*id)),
-            Some((head, id)) => self.overtaken(Some((head.as_str(), *id))).await?,
-            None => {}
+    async fn open_check(&self, now: &PullRequest) -> Result<Option<u64>, JobError> {
+        if let Some((head, id)) = unfinished(&self.client, &self.store, self.pull).await? {
+            if head == now.head_sha {
+                self.store.set_open_check(self.pull.ids(), Some((&head, id))).await?;
+                return Ok(Some(id));
+            }
+            self.overtaken(Some((&head, id))).await?;
         }
         let run = CheckRun {
             head_sha: now.head_sha.clone(),
@@ -228,12 +230,6 @@ impl Review<'_> {
             external_id: self.pull.key(),
             details_url: None,
         };
-        if state.opening_check.as_ref() == Some(&now.head_sha)
-            && let Some(id) = self.client.find_check_run(&now.head_sha, &run.external_id).await?
-        {
-            self.store.set_open_check(self.pull.ids(), Some((&now.head_sha, id))).await?;
-            return Ok(Some(id));
-        }
         self.store.set_opening_check(self.pull.ids(), &now.head_sha).await?;
         match self.client.create_check_run(&run).await {
             Ok(id) => {
@@ -242,6 +238,7 @@ impl Review<'_> {
             }
             Err(GitHubError::Forbidden(what)) => {
                 tracing::warn!(github.message = %what, "no check run: the App lacks the permission to write checks");
+                self.store.set_open_check(self.pull.ids(), None).await?;
                 Ok(None)
             }
             Err(error) => Err(error.into()),
@@ -279,7 +276,7 @@ impl Review<'_> {
             Carried::Out => {}
         }
         if let Some((id, run)) = &round.plan.check {
-            self.end_check(*id, run).await?;
+            check::end(&self.client, *id, run).await?;
         }
         self.store.settle_round(self.pull.ids(), &round).await?;
         self.worker.app.engine.checkpoints.forget(&format!("{}/", change_id(self.pull))).await?;
@@ -299,31 +296,24 @@ impl Review<'_> {
     async fn overtaken(&self, check: Option<(&str, u64)>) -> Result<(), JobError> {
         if let Some((head, id)) = check {
             let summary = "The pull request has changed since. The review of its present state has a check of its own.";
-            self.end_check(id, &ended(self.pull, head, Conclusion::Cancelled, "Overtaken", summary.into())).await?;
+            check::end(&self.client, id, &ended(self.pull, head, Conclusion::Cancelled, "Overtaken", summary.into()))
+                .await?;
         }
         self.store.set_open_check(self.pull.ids(), None).await?;
         Ok(())
     }
-
-    /// A check run that is gone or may not be written any more must not keep a review from ending.
-    async fn end_check(&self, id: u64, run: &CheckRun) -> Result<(), JobError> {
-        match self.client.update_check_run(id, run).await {
-            Err(GitHubError::NotFound(what) | GitHubError::Forbidden(what)) => {
-                tracing::warn!(github.message = %what, "the check run could not be ended");
-                Ok(())
-            }
-            other => Ok(other?),
-        }
-    }
 }
 
-/// The hunks that count as reviewed: all of the files that were, also those that had been before.
+/// The hunks that count as reviewed: all of the files that were, also those that had been before. A file with findings
+/// that the cap left out is looked at again, so that they are said by a later round and do not turn the check green.
 fn reviewed_hunks(files: &[ChangedFile], report: &Report) -> Vec<ReviewedHunks> {
     let covered = report.coverage.files.iter().map(|f| &f.coverage);
+    let left_out = |path: &str| report.capped.iter().any(|reported| reported.finding.path == path);
     files
         .iter()
         .zip(covered)
         .filter(|(_, coverage)| matches!(coverage, FileCoverage::Reviewed | FileCoverage::Unchanged))
+        .filter(|(file, _)| !left_out(&file.file.diff.path))
         .map(|(file, _)| ReviewedHunks { path: file.file.diff.path.clone(), hunks: hunk_keys(&file.file.diff) })
         .collect()
 }

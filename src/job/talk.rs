@@ -7,10 +7,11 @@ use super::worker::{End, JobError, Worker};
 use super::{Job, PullRef, Trigger};
 use crate::agent::graph::RunContext;
 use crate::agent::react::{self, Ask};
+use crate::app::App;
 use crate::chat::{ChatMessage, Conversation, ModelRole};
 use crate::conversation::answer::{self, Topic};
 use crate::conversation::command::{Command, Need, Scope};
-use crate::conversation::thread::{by, conversation_id, may};
+use crate::conversation::thread::{by, conversation_id, may, visible};
 use crate::github::client::{AppIdentity, RepositoryClient};
 use crate::github::error::GitHubError;
 use crate::github::{PullRequest, User};
@@ -140,43 +141,37 @@ impl<'w> Talk<'w> {
     /// Asks the model and writes its answer.
     pub(super) async fn answer(&self, place: Place, question: Question<'_>) -> Result<End, JobError> {
         let cause = place.comment().to_string();
-        if let Some(post) = self.store.answer(self.pull.ids(), place.kind(), &cause).await? {
-            return self.send(place, post).await;
-        }
         let conversation = conversation_id(self.pull.repository.id, self.pull.number, place.root());
-        let history = &self.worker.app.history;
-        for (comment, message) in &question.said {
-            let message = std::slice::from_ref(message);
-            history.append(&conversation, &format!("comment:{comment}"), message).await?;
-        }
-        let topic = Topic { pull: question.now, finding: question.finding, place: question.line };
-        let mut messages = answer::messages(&topic, &history.load(&conversation).await?);
-        messages.extend(question.wish.map(ChatMessage::user));
-        let run_id = format!("answer:{conversation}:{}", place.comment());
-        let text = self.ask(&run_id, &conversation, messages, &question).await?;
-        let Some(body) = answer::body(&text, place.comment()) else {
-            tracing::warn!(run.id = %run_id, "the model's answer was empty; nothing is written");
-            return Ok(End::Done);
+        let run_id = format!("answer:{conversation}:{cause}");
+        let post = match self.store.answer(self.pull.ids(), place.kind(), &cause).await? {
+            Some(planned) => planned,
+            None => {
+                let text = self.ask(&run_id, &conversation, &question).await?;
+                let Some(body) = answer::body(&text, place.comment()) else {
+                    tracing::warn!(run.id = %run_id, "the model's answer was empty; nothing is written");
+                    return Ok(End::Done);
+                };
+                self.store.plan_answer(self.pull.ids(), place.kind(), &cause, &body).await?
+            }
         };
-        let post = self.store.plan_answer(self.pull.ids(), place.kind(), &cause, &body).await?;
+        let said = ChatMessage::assistant(visible(&post.content));
         let end = self.send(place, post).await?;
-        if place.root().is_none() {
+        if place.root().is_none() && end == End::Done {
             // A thread is read back from GitHub with our answers in it; of the timeline only what concerns us is kept.
-            let said = ChatMessage::assistant(crate::conversation::thread::visible(&body));
-            history.append(&conversation, &format!("answer:{cause}"), &[said]).await?;
+            self.worker.app.history.append(&conversation, &format!("answer:{cause}"), &[said]).await?;
         }
         self.worker.app.engine.checkpoints.forget(&run_id).await?;
         Ok(end)
     }
 
-    async fn ask(
-        &self,
-        run_id: &str,
-        conversation: &str,
-        messages: Vec<ChatMessage>,
-        question: &Question<'_>,
-    ) -> Result<String, JobError> {
-        let engine = &self.worker.app.engine;
+    async fn ask(&self, run_id: &str, conversation: &str, question: &Question<'_>) -> Result<String, JobError> {
+        let App { engine, history, .. } = &self.worker.app;
+        for (comment, message) in &question.said {
+            history.append(conversation, &format!("comment:{comment}"), std::slice::from_ref(message)).await?;
+        }
+        let topic = Topic { pull: question.now, finding: question.finding, place: question.line };
+        let mut messages = answer::messages(&topic, &history.load(conversation).await?);
+        messages.extend(question.wish.map(ChatMessage::user));
         let files = self.client.pull_files(question.now).await?.files;
         let tools = ToolContext {
             source: Arc::new(Remote::new(self.client.clone(), question.now.head_sha.clone())),

@@ -1,5 +1,7 @@
 //! The jobs, from a row in the queue to what stands on GitHub: what they cost, and how they go on after an accident.
 
+mod interleaved;
+
 use std::sync::Arc;
 
 use insta::assert_snapshot;
@@ -35,6 +37,7 @@ const CHANGE: &str = "
 +    MAP.get(key).copied().unwrap()
  }
 ";
+const FILES: &str = "GET /repos/*/*/pulls/*/files";
 const REVIEWS: &str = "POST /repos/*/*/pulls/*/reviews";
 
 struct Bench {
@@ -253,7 +256,9 @@ async fn without_the_permission_for_checks_the_review_is_posted_all_the_same() {
     let Some(bench) = Bench::new(Backend::Sqlite, one_finding()).await else { return };
     bench.gh.set_app_permission("checks", None);
     let pr = bench.gh.open_pull(PullSpec::new(CHANGE));
+    bench.gh.fault(Fault::status(FILES, 503, "Unavailable"));
     bench.review(&pr, Trigger::Opened).await;
+    bench.try_again().await;
     assert_eq!(bench.gh.reviews(&pr).len(), 1);
     bench.settled().await;
 }

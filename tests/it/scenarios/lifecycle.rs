@@ -115,3 +115,19 @@ fn an_app_that_is_removed_stops_without_a_trace() {
         assert_snapshot!(bot.github.page(&pr), @r"#1 Change something [open] by alice");
     });
 }
+
+#[test]
+fn a_close_that_arrives_after_the_reopening_loses_no_review() {
+    run_test(Setup::default(), async |bot| {
+        let pr = bot.github.open_pull(PullSpec::new(CACHE));
+        bot.github.close(&pr);
+        bot.github.reopen(&pr);
+        let [opened, closed, reopened] = &bot.github.take_deliveries()[..] else { panic!("three events") };
+        bot.model.on_file("src/cache.rs").finds(CACHE_FAULT, "Panics when the key is missing");
+        for delivery in [opened, reopened, closed] {
+            bot.deliver(delivery).await;
+        }
+        bot.settle().await;
+        assert_eq!(bot.github.reviews(&pr).len(), 1, "{}", bot.github.page(&pr));
+    });
+}
