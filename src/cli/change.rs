@@ -62,8 +62,7 @@ pub async fn prepare(origin: &Origin, directory: &Path) -> Result<Prepared, Fail
                 Some(base) => base.clone(),
                 None => git.default_branch().await?,
             };
-            git.commit(&base).await?;
-            let base_commit = git.merge_base(&base, head).await?;
+            let base_commit = git.merge_base((&base, &git.commit(&base).await?), (head, &head_commit)).await?;
             let diff = git.diff(&[&base_commit, &head_commit]).await?;
             let subjects = git.subjects(&base_commit, &head_commit).await?;
             let source = GitTree::at(git.root(), &head_commit).await?;

@@ -4,12 +4,11 @@
 //! option that matters is given.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use tokio::io::AsyncReadExt as _;
-use tokio::process::Command;
 
 use super::Failure;
+use crate::tool::checkout::git_command;
 
 /// Most bytes of a diff that are read. A change beyond this is not one that a review helps with.
 pub const MOST_DIFF_BYTES: u64 = 128 << 20;
@@ -101,12 +100,17 @@ impl Git {
         Err(Failure("no default branch is to be found here: say what to compare with, as in --base origin/main".into()))
     }
 
-    /// The commit where two histories part.
+    /// The commit where the histories of two commits part; each with the name it is spoken of by.
     ///
     /// # Errors
     /// When they have none in common.
-    pub async fn merge_base(&self, base: &str, head: &str) -> Result<String, Failure> {
-        let answer = self.ask(&["merge-base", base, head]).await?;
+    pub async fn merge_base(
+        &self,
+        (base, base_commit): (&str, &str),
+        (head, head_commit): (&str, &str),
+    ) -> Result<String, Failure> {
+        // A name may look like an option; a commit does not.
+        let answer = self.ask(&["merge-base", base_commit, head_commit]).await?;
         let commit = text(&answer.out);
         if answer.success && !commit.is_empty() {
             return Ok(commit);
@@ -147,7 +151,11 @@ impl Git {
         arguments.push("--");
         let answer = self.ask(&arguments).await?;
         if !answer.success {
-            return Err(Failure(format!("git cannot make the diff: {}", answer.complaint)));
+            let advice = match answer.complaint.contains("lazy fetching disabled") {
+                true => "; this clone is partial, so have git fetch what is missing first (git diff BASE...HEAD)",
+                false => "",
+            };
+            return Err(Failure(format!("git cannot make the diff: {}{advice}", answer.complaint)));
         }
         Ok(answer.out)
     }
@@ -163,19 +171,8 @@ impl Git {
     }
 
     async fn ask(&self, arguments: &[&str]) -> Result<Answer, Failure> {
-        let mut command = Command::new("git");
-        command
-            .args(["--no-pager", "-c", "core.fsmonitor=false", "-c", "core.quotePath=true"])
-            .args(arguments)
-            .current_dir(&self.root)
-            .env_remove("GIT_DIFF_OPTS")
-            .env_remove("GIT_EXTERNAL_DIFF")
-            .env("LC_ALL", "C")
-            .env("GIT_OPTIONAL_LOCKS", "0")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
+        let mut command = git_command(&self.root);
+        command.args(arguments);
         let broken =
             |error: std::io::Error| Failure(format!("cannot run git: {error}; install it, or check the directory"));
         let mut child = command.spawn().map_err(broken)?;

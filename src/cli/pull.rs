@@ -12,7 +12,7 @@ use crate::clock::SharedClock;
 use crate::config::Config;
 use crate::github::client::RepositoryClient;
 use crate::github::error::GitHubError;
-use crate::github::{PullRequest, Repository};
+use crate::github::{PullRequest, Repository, Review, User};
 use crate::review::change::{Change, ChangedFile};
 use crate::review::policy;
 use crate::review::publish::plan;
@@ -126,8 +126,13 @@ pub async fn post(name: &PullName, pulled: &Pulled, report: &Report) -> Result<u
             "the review cannot be posted on {name}: {error}; run the command again, nothing is posted twice"
         ))
     };
+    // Anybody can write our markers. Believed are the token's owner and bots, of which the App is one; a stranger is
+    // neither.
+    let viewer = pulled.client.viewer().await.map_err(refused)?;
+    let believed = |author: Option<&User>| author.is_some_and(|author| author.is_bot || author.id == viewer);
     let comments = pulled.client.review_comments(name.number).await.map_err(refused)?;
-    let said: Vec<&str> = comments.iter().filter_map(|comment| marker::read_finding(&comment.body)).collect();
+    let ours = comments.iter().filter(|comment| believed(comment.author.as_ref()));
+    let said: Vec<&str> = ours.filter_map(|comment| marker::read_finding(&comment.body)).collect();
     let mut report = report.clone();
     report.findings.retain(|reported| !said.contains(&reported.fingerprint.as_str()));
     let reviews = pulled.client.reviews(name.number).await.map_err(refused)?;
@@ -137,7 +142,8 @@ pub async fn post(name: &PullName, pulled: &Pulled, report: &Report) -> Result<u
     for mut review in plan::reviews(&report, &pulled.prepared.policy.policy, &change.base, &change.head) {
         // The same for each run over the same commits: a review that stands is known by it.
         let id = plan_id(&format!("{} {}", change.id, review.part));
-        if reviews.iter().any(|known| marker::read_plan(&known.body) == Some(id.as_str())) {
+        let stands = |known: &Review| marker::read_plan(&known.body) == Some(id.as_str());
+        if reviews.iter().any(|known| believed(known.author.as_ref()) && stands(known)) {
             continue;
         }
         match publisher.send(&id, &mut review).await.map_err(refused)? {

@@ -69,7 +69,7 @@ pub enum Carried {
 pub struct Publisher<'p> {
     /// GitHub.
     pub client: &'p RepositoryClient,
-    /// The App, for its own user id; `None` when a person's token writes, whose plans nobody else can know.
+    /// The App, for its own user id; `None` when a person's token writes.
     pub app: Option<&'p GitHubApp>,
     /// The number of the pull request.
     pub number: u64,
@@ -188,6 +188,8 @@ impl Publisher<'_> {
             }
             match refusal {
                 Refusal::CommitNotInPull => return Ok(Sent::Overtaken),
+                // One person has one pending review: it is what they are writing now, and not ours to throw away.
+                Refusal::PendingReview if self.app.is_none() => return Err(GitHubError::Unprocessable(message)),
                 Refusal::PendingReview if !pending_removed => {
                     pending_removed = true;
                     self.remove_pending().await?;
@@ -212,25 +214,21 @@ impl Publisher<'_> {
         }
     }
 
-    /// Our own review that carries this plan.
+    /// Our own review that carries this plan: anybody can write our markers, and foretell a plan of the command line.
     async fn find(&self, plan: &str) -> Result<Option<u64>, GitHubError> {
-        let author = self.author().await?;
+        let author = match self.app {
+            Some(app) => app.identity().await?.bot.id,
+            None => self.client.viewer().await?,
+        };
         let reviews = self.client.reviews(self.number).await?;
         let ours = reviews.iter().find(|review| {
-            let by_us = author.is_none_or(|author| review.author.as_ref().is_some_and(|user| user.id == author));
+            let by_us = review.author.as_ref().is_some_and(|user| user.id == author);
             by_us && !review.pending && marker::read_plan(&review.body) == Some(plan)
         });
         Ok(ours.map(|review| review.id))
     }
 
-    async fn author(&self) -> Result<Option<u64>, GitHubError> {
-        match self.app {
-            Some(app) => Ok(Some(app.identity().await?.bot.id)),
-            None => Ok(None),
-        }
-    }
-
-    /// Pending reviews are visible to their author alone, so those we see are ours.
+    /// Pending reviews are visible to their author alone, so those the App sees are its own.
     async fn remove_pending(&self) -> Result<(), GitHubError> {
         for review in self.client.reviews(self.number).await? {
             if review.pending {
@@ -314,7 +312,9 @@ impl Publisher<'_> {
                 self.client.delete_pending_review(self.number, id).await?;
                 Ok(true)
             }
-            Err(GitHubError::Unprocessable(message)) if Refusal::of(&message) == Refusal::PendingReview => {
+            Err(GitHubError::Unprocessable(message))
+                if self.app.is_some() && Refusal::of(&message) == Refusal::PendingReview =>
+            {
                 self.remove_pending().await?;
                 Ok(false)
             }

@@ -85,8 +85,24 @@ impl Checkout {
 
     async fn paths(&self) -> Result<&(Vec<String>, bool), ToolError> {
         let root = self.root.clone();
-        let listed = self.paths.get_or_try_init(|| async { blocking(move || walk(&root)).await });
+        let listed = self.paths.get_or_try_init(|| async { blocking(move || walk(&root, None)).await });
         listed.await
+    }
+
+    /// Whether a path could be committed, or belongs to the change. Where the list of paths has gaps, the path is looked
+    /// for by itself: a gap must not open what is ignored.
+    async fn shows(&self, path: &str) -> Result<bool, ToolError> {
+        let among = |paths: &[String]| paths.binary_search_by(|known| known.as_str().cmp(path)).is_ok();
+        let (paths, complete) = self.paths().await?;
+        if self.including.contains(path) || among(paths) {
+            return Ok(true);
+        }
+        if *complete {
+            return Ok(false);
+        }
+        let (root, only) = (self.root.clone(), PathBuf::from(path));
+        let (found, _) = blocking(move || walk(&root, Some(only))).await?;
+        Ok(among(&found))
     }
 }
 
@@ -96,13 +112,19 @@ impl SourceTree for Checkout {
         if !stays_inside(path) || is_git(Path::new(path)) {
             return Ok(FileText::Missing);
         }
-        let (paths, complete) = self.paths().await?;
-        let listed = paths.binary_search_by(|known| known.as_str().cmp(path)).is_ok();
-        if !listed && *complete && !self.including.contains(path) {
+        if !self.shows(path).await? {
             return Ok(FileText::Missing);
         }
-        let (root, path) = (self.root.clone(), self.root.join(path));
-        blocking(move || read_inside(&root, &path)).await
+        let (root, named) = (self.root.clone(), self.root.join(path));
+        let Some(real) = blocking(move || inside(&root, &named)).await? else {
+            return Ok(FileText::Missing);
+        };
+        // A link shows no more than its target would show by itself.
+        if real != path && !self.shows(&real).await? {
+            return Ok(FileText::Missing);
+        }
+        let real = self.root.join(real);
+        blocking(move || read_file(&real)).await
     }
 
     async fn list(&self) -> Result<(Vec<String>, bool), ToolError> {
@@ -261,7 +283,7 @@ impl SourceTree for GitTree {
 impl Batch {
     fn start(root: &Path) -> std::io::Result<Self> {
         let mut child =
-            command(root).args(["cat-file", "--batch"]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+            git_command(root).args(["cat-file", "--batch"]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let piped = || std::io::Error::other("no pipe to git");
         let questions = child.stdin.take().ok_or_else(piped)?;
         let answers = BufReader::new(child.stdout.take().ok_or_else(piped)?);
@@ -319,7 +341,13 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     tokio::task::spawn_blocking(work).await.map_err(|_| ToolError::Transient("reading was interrupted".into()))
 }
 
-fn walk(root: &Path) -> (Vec<String>, bool) {
+/// The paths below a root in order, and whether these are all. With `only`, no more than that one is looked for.
+fn walk(root: &Path, only: Option<PathBuf>) -> (Vec<String>, bool) {
+    let top = root.to_owned();
+    let wanted = move |path: &Path| match (&only, path.strip_prefix(&top)) {
+        (Some(only), Ok(path)) => only.starts_with(path),
+        _ => true,
+    };
     let mut paths = Vec::new();
     let mut complete = true;
     let walk = ignore::WalkBuilder::new(root)
@@ -328,7 +356,7 @@ fn walk(root: &Path) -> (Vec<String>, bool) {
         .ignore(false)
         .git_global(false)
         .follow_links(false)
-        .filter_entry(|entry| !is_git(Path::new(entry.file_name())))
+        .filter_entry(move |entry| wanted(entry.path()) && !is_git(Path::new(entry.file_name())))
         .build();
     for entry in walk {
         let Ok(entry) = entry else {
@@ -353,17 +381,23 @@ fn walk(root: &Path) -> (Vec<String>, bool) {
     (paths, complete)
 }
 
-fn read_inside(root: &Path, path: &Path) -> FileText {
-    let Ok(real) = path.canonicalize() else {
-        return FileText::Missing;
-    };
-    let Ok(inside) = real.strip_prefix(root) else {
-        return FileText::Missing;
-    };
-    if is_git(inside) || !real.is_file() {
+/// Where a path leads below the root, all links followed; `None` when that is outside, nothing, or git's own.
+fn inside(root: &Path, path: &Path) -> Option<String> {
+    let real = path.canonicalize().ok()?;
+    let below = real.strip_prefix(root).ok()?;
+    if is_git(below) {
+        return None;
+    }
+    let parts: Option<Vec<&str>> = below.iter().map(|part| part.to_str()).collect();
+    Some(parts?.join("/"))
+}
+
+fn read_file(path: &Path) -> FileText {
+    // Opening a pipe would wait for somebody to write into it.
+    if !path.is_file() {
         return FileText::Missing;
     }
-    let Ok(file) = std::fs::File::open(&real) else {
+    let Ok(file) = std::fs::File::open(path) else {
         return FileText::Missing;
     };
     let mut bytes = Vec::new();
@@ -379,15 +413,23 @@ fn is_git(path: &Path) -> bool {
     path.iter().any(|part| part.eq_ignore_ascii_case(".git"))
 }
 
-fn command(root: &Path) -> Command {
+/// A call of git that reads a repository without running anything the repository names. Its configuration may belong to
+/// a stranger, and can name programs as monitors, hooks, signature checkers, or transports for missing objects; the
+/// variables would put programs of the environment in their place.
+pub fn git_command(root: &Path) -> Command {
     let mut command = Command::new("git");
     command
-        .arg("-C")
-        .arg(root)
-        .args(["--no-pager", "--literal-pathspecs", "-c", "core.fsmonitor=false"])
+        .current_dir(root)
+        .args(["--no-pager", "--literal-pathspecs"])
+        .args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"])
+        .args(["-c", "log.showSignature=false", "-c", "core.quotePath=true"])
+        .env_remove("GIT_DIFF_OPTS")
+        .env_remove("GIT_EXTERNAL_DIFF")
         .env("GIT_OPTIONAL_LOCKS", "0")
         .env("GIT_TERMINAL_PROMPT", "0")
+        // Before git 2.45 the first is not known; the second then leaves no transport to fetch with.
         .env("GIT_NO_LAZY_FETCH", "1")
+        .env("GIT_ALLOW_PROTOCOL", "")
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -402,7 +444,7 @@ async fn git(root: &Path, arguments: &[&str]) -> Result<Vec<u8>, CheckoutError> 
     }
     let name = arguments.first().copied().unwrap_or_default().to_owned();
     let output =
-        command(root).args(arguments).output().await.map_err(|error| CheckoutError::NoGit(error.to_string()))?;
+        git_command(root).args(arguments).output().await.map_err(|error| CheckoutError::NoGit(error.to_string()))?;
     if output.status.success() && output.stdout.len() <= MAX_OUTPUT {
         return Ok(output.stdout);
     }

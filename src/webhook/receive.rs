@@ -6,6 +6,7 @@ use axum::http::header::CONTENT_LENGTH;
 use axum::http::{HeaderMap, StatusCode};
 use bytes::BytesMut;
 use http_body_util::BodyExt;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::Intake;
 use super::event::{self, BadPayload};
@@ -104,9 +105,9 @@ async fn take(intake: &Intake, headers: &HeaderMap, body: Body) -> Result<&'stat
     let signature = Signature::parse(text_of(headers, "x-hub-signature-256"));
     // A body that will not be believed anyway is read, but not kept.
     let keep = if signature.is_ok() && length.is_none_or(|length| length <= BODY_LIMIT) { BODY_LIMIT } else { 0 };
-    let kibibytes = u32::try_from(length.unwrap_or(BODY_LIMIT).min(keep) / 1024 + 1).unwrap_or(u32::MAX);
-    let _memory = intake.memory.try_acquire_many(kibibytes).map_err(|_| Refusal::Busy)?;
-    let read = tokio::time::timeout(intake.body_time, read(body, keep)).await.map_err(|_| Refusal::Slow)??;
+    let mut room = intake.memory.try_acquire_many(0).map_err(|_| Refusal::Busy)?;
+    let reading = read(body, keep, &intake.memory, &mut room);
+    let read = tokio::time::timeout(intake.body_time, reading).await.map_err(|_| Refusal::Slow)??;
     let body = match (signature, read) {
         (_, Read::Whole(body)) if signature.is_ok() => body,
         (_, Read::Over { bytes }) if bytes > BODY_LIMIT => return Err(Refusal::TooLarge),
@@ -162,16 +163,28 @@ enum Read {
 }
 
 /// Reads a body to its end and keeps it, if it is at most `keep` bytes; never reads far beyond the limit.
-async fn read(mut body: Body, keep: usize) -> Result<Read, Refusal> {
+///
+/// Memory is taken for what has come, not for what is announced: the signature is known to be right only at the end, and
+/// a few strangers who announce large bodies and send nothing would otherwise keep every delivery of GitHub's out.
+async fn read<'m>(
+    mut body: Body,
+    keep: usize,
+    memory: &'m Semaphore,
+    room: &mut SemaphorePermit<'m>,
+) -> Result<Read, Refusal> {
     let mut kept = BytesMut::new();
     let mut bytes = 0_usize;
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| Refusal::Cut)?.into_data() else { continue };
         bytes += data.len();
         if bytes <= keep {
+            let more = (bytes / 1024 + 1).saturating_sub(room.num_permits());
+            let more = memory.try_acquire_many(u32::try_from(more).unwrap_or(u32::MAX)).map_err(|_| Refusal::Busy)?;
+            room.merge(more);
             kept.extend_from_slice(&data);
         } else {
             kept = BytesMut::new();
+            drop(room.split(room.num_permits()));
             if bytes > BODY_LIMIT * DRAINED {
                 break;
             }

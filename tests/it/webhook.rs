@@ -133,7 +133,11 @@ async fn bodies_in_memory_are_bounded() {
     let (_db, intake) = intake(&Secrets::new(vec![SECRET.into()])).await;
     let mut headers = HeaderMap::new();
     headers.insert("x-hub-signature-256", HeaderValue::from_str(&sign(SECRET, BODY)).unwrap());
-    let endless = || Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
+    let most = Bytes::from(vec![b' '; BODY_LIMIT - 1024]);
+    let endless = || {
+        let begun = futures_util::stream::iter([Ok::<_, std::io::Error>(most.clone())]);
+        Body::from_stream(futures_util::StreamExt::chain(begun, futures_util::stream::pending()))
+    };
     let mut waiting: Vec<_> =
         (0..5).map(|_| Box::pin(receive(State(intake.clone()), headers.clone(), endless()))).collect();
     for one in &mut waiting {

@@ -371,12 +371,19 @@ impl FakeGitHub {
 
     /// A review of the App that was begun and never submitted, as a crash leaves it. Its id.
     pub fn leave_pending_review(&self, pr: &Pr, body: &str) -> u64 {
+        let bot = self.lock().app.bot.clone();
+        self.leave_review(pr, &bot, "PENDING", body)
+    }
+
+    /// A review without comments by anybody; GitHub sends no webhook that is of interest here. Its id.
+    pub fn leave_review(&self, pr: &Pr, by: &str, in_state: &'static str, body: &str) -> u64 {
         let mut state = self.lock();
-        let (id, at, author) = (state.id(), state.now(), state.app.bot.clone());
+        state.account(by, "User");
+        let (id, at, author) = (state.id(), state.now(), by.to_owned());
         let repo = state.repo_named(&pr.repo).id;
         let pull = state.repo_by_id(repo).pulls.get_mut(&pr.number).unwrap();
         let commit = pull.head().to_owned();
-        pull.reviews.push(Review { id, author, body: body.into(), state: "PENDING", commit, at });
+        pull.reviews.push(Review { id, author, body: body.into(), state: in_state, commit, at });
         id
     }
 
