@@ -126,7 +126,7 @@ fn web_address(given: &Given) -> Result<Url, ConfigError> {
     let url = Url::parse(text.trim_end_matches('/')).ok();
     url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host()).ok_or_else(|| {
         ConfigError(format!(
-            "{} is \"{text}\", which is no web address: write it in full, as in https://github.example.com/api/v3",
+            "{} is \"{text}\", which is no web address: write it in full, as in https://host.example/path",
             given.origin
         ))
     })

@@ -196,10 +196,12 @@ pub async fn run(config: Config) -> Result<(), ServeError> {
     if ownership.is_some() {
         assembled.queue.end_all_leases().await.map_err(|error| ServeError(error.to_string()))?;
     }
+    let signals = Signals::take_over()
+        .map_err(|error| ServeError(format!("cannot listen to signals: {error}; the machine may be out of handles")))?;
     let setup_path = assembled.setup_path.clone();
     let running = start(listener, assembled, config.smee, address);
     announce(address, config.public_url.as_ref(), &model, setup_path.as_deref());
-    running.until_stopped(config.queue.grace).await
+    running.until_stopped(signals, config.queue.grace).await
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
@@ -229,7 +231,7 @@ pub async fn open_database(config: &Config) -> Result<Db, ServeError> {
             ))
         })?;
     }
-    Db::connect(url).await.map_err(|error| ServeError(format!("{error}; check SECONDLOOK_DATABASE_URL")))
+    Db::connect(url).await.map_err(|error| ServeError(format!("{error} (SECONDLOOK_DATABASE_URL)")))
 }
 
 fn announce(address: SocketAddr, public: Option<&Url>, model: &str, setup: Option<&str>) {
@@ -276,8 +278,8 @@ fn start(listener: TcpListener, assembled: Assembled, smee: Option<Url>, address
 
 impl Running {
     /// Waits for a signal; then no new work is taken, and what runs gets the grace period.
-    async fn until_stopped(self, grace: Duration) -> Result<(), ServeError> {
-        asked_to_stop().await;
+    async fn until_stopped(self, mut signals: Signals, grace: Duration) -> Result<(), ServeError> {
+        signals.asked_to_stop().await;
         tracing::info!(grace.seconds = grace.as_secs(), "stopping: running jobs go on to their next checkpoint");
         self.shutdown.cancel();
         let ended = async { futures_util::join!(self.workers, self.http, self.channel) };
@@ -292,29 +294,42 @@ impl Running {
     }
 }
 
-/// Waits for SIGTERM or SIGINT.
-async fn asked_to_stop() {
-    let interrupt = async {
+/// SIGTERM and SIGINT, which ask a server to stop. Taken over before it is ready, so that neither kills it half-way.
+#[cfg(unix)]
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn take_over() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn asked_to_stop(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Ctrl-C, which asks a server to stop.
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn take_over() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    async fn asked_to_stop(&mut self) {
         if tokio::signal::ctrl_c().await.is_err() {
             // Without the signal the process runs until it is killed, which loses nothing.
             std::future::pending::<()>().await;
         }
-    };
-    #[cfg(unix)]
-    {
-        let terminate = async {
-            match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-                Ok(mut signal) => {
-                    signal.recv().await;
-                }
-                Err(_) => std::future::pending::<()>().await,
-            }
-        };
-        tokio::select! {
-            () = interrupt => {}
-            () = terminate => {}
-        }
     }
-    #[cfg(not(unix))]
-    interrupt.await;
 }

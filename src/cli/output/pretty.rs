@@ -82,7 +82,9 @@ fn finding(reported: &Reported, files: &[FileDiff]) -> String {
     };
     group = notes(group, reported);
     // ASCII: a terminal that shows no box drawing characters is still a terminal.
-    Renderer::styled().decor_style(DecorStyle::Ascii).render(&[group]).to_string()
+    let text = Renderer::styled().decor_style(DecorStyle::Ascii).render(&[group]);
+    // An empty line within a note would be nothing but its indent.
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
 fn notes<'a>(mut group: Group<'a>, reported: &'a Reported) -> Group<'a> {
