@@ -2,6 +2,7 @@
 
 mod conversation;
 mod faults;
+mod hostile;
 mod lifecycle;
 mod push;
 mod review;
