@@ -95,13 +95,20 @@ impl Config {
         };
         let mut github = client::Settings::default();
         if let Some(given) = layers.get("GITHUB_API_URL") {
-            github.api_url = web_address(&given)?.as_str().trim_end_matches('/').to_owned();
+            github.api_url =
+                web_address(&given, "https://github.example.com/api/v3")?.as_str().trim_end_matches('/').to_owned();
         }
         Ok(Self {
             listen: listen(layers)?,
             database_url: SecretString::from(database_url),
-            public_url: layers.get("SECONDLOOK_PUBLIC_URL").map(|given| web_address(&given)).transpose()?,
-            smee: layers.get("SECONDLOOK_SMEE").map(|given| web_address(&given)).transpose()?,
+            public_url: layers
+                .get("SECONDLOOK_PUBLIC_URL")
+                .map(|given| web_address(&given, "https://secondlook.example.com"))
+                .transpose()?,
+            smee: layers
+                .get("SECONDLOOK_SMEE")
+                .map(|given| web_address(&given, "https://smee.io/CHANNEL"))
+                .transpose()?,
             model: model::choose(layers)?,
             log: layers.get("SECONDLOOK_LOG").map(|given| given.value),
             log_format: log_format(layers)?,
@@ -120,13 +127,13 @@ impl Config {
     }
 }
 
-/// A web address, without its final `/` as far as a URL can be.
-fn web_address(given: &Given) -> Result<Url, ConfigError> {
+/// A web address, without its final `/` as far as a URL can be. `example` shows what is meant where it is none.
+fn web_address(given: &Given, example: &str) -> Result<Url, ConfigError> {
     let text = given.value.trim();
     let url = Url::parse(text.trim_end_matches('/')).ok();
     url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host()).ok_or_else(|| {
         ConfigError(format!(
-            "{} is \"{text}\", which is no web address: write it in full, as in https://host.example/path",
+            "{} is \"{text}\", which is no web address: write it in full, as in {example}",
             given.origin
         ))
     })

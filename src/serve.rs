@@ -163,6 +163,9 @@ pub fn models(choice: &ModelChoice, clock: SharedClock) -> Result<Arc<Models>, S
 /// # Errors
 /// When the port, the database, the model or the App's key cannot be used.
 pub async fn run(config: Config) -> Result<(), ServeError> {
+    // From here on a request to stop is heard: as the first process of a container, one without a handler is deaf to it.
+    let signals = Signals::take_over()
+        .map_err(|error| ServeError(format!("cannot listen to signals: {error}; the machine may be out of handles")))?;
     let listener = bind(config.listen).await?;
     let address = listener.local_addr().unwrap_or(config.listen);
     let clock: SharedClock = Arc::new(SystemClock);
@@ -196,11 +199,9 @@ pub async fn run(config: Config) -> Result<(), ServeError> {
     if ownership.is_some() {
         assembled.queue.end_all_leases().await.map_err(|error| ServeError(error.to_string()))?;
     }
-    let signals = Signals::take_over()
-        .map_err(|error| ServeError(format!("cannot listen to signals: {error}; the machine may be out of handles")))?;
     let setup_path = assembled.setup_path.clone();
-    let running = start(listener, assembled, config.smee, address);
     announce(address, config.public_url.as_ref(), &model, setup_path.as_deref());
+    let running = start(listener, assembled, config.smee, address);
     running.until_stopped(signals, config.queue.grace).await
 }
 
@@ -294,7 +295,7 @@ impl Running {
     }
 }
 
-/// SIGTERM and SIGINT, which ask a server to stop. Taken over before it is ready, so that neither kills it half-way.
+/// SIGTERM and SIGINT, which ask a server to stop. Taken over first of all, so that neither kills it half-way.
 #[cfg(unix)]
 struct Signals {
     terminate: tokio::signal::unix::Signal,

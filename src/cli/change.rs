@@ -7,9 +7,9 @@ use tokio::io::AsyncReadExt as _;
 
 use super::Failure;
 use super::git::{Git, MOST_DIFF_BYTES};
-use crate::diff::FileStatus;
 use crate::diff::parse::{Complaint, Notice, UnifiedFile, parse_unified_files};
-use crate::github::{NoPatch, PullFile};
+use crate::diff::{DiffLine, FileDiff, FileStatus, Hunk};
+use crate::github::{FileText, NoPatch, PullFile};
 use crate::review::change::{Change, ChangedFile};
 use crate::review::policy::{self, LoadedPolicy};
 use crate::tool::checkout::{Checkout, CheckoutError, GitTree};
@@ -105,6 +105,7 @@ pub async fn prepare(origin: &Origin, directory: &Path) -> Result<Prepared, Fail
                 return Err(Failure(format!("{name} holds no patch{why}: make one with `git diff BASE...HEAD`")));
             }
             let source = tree.including(files.iter().map(|file| file.diff.path.clone()));
+            refuse_other_code(&files, &source, root).await?;
             // The directory holds the code after the change, and a change cannot change its own rules: none are read.
             let made = change(files, Vec::new(), "before".into(), "after".into(), Arc::new(source));
             Ok(Prepared { change: made, policy: LoadedPolicy::default(), complaints })
@@ -147,6 +148,46 @@ fn changed_file(file: UnifiedFile) -> ChangedFile {
     let new_hunks = if no_patch.is_none() { (0..file.diff.hunks.len()).collect() } else { Vec::new() };
     let file = PullFile { diff: file.diff, blob_sha: None, no_patch, self_made: false };
     ChangedFile { file, new_hunks, known: Vec::new() }
+}
+
+/// Refuses code that is not what the patch leads to: the checks would look at other lines, find nothing, and say so.
+async fn refuse_other_code(files: &[UnifiedFile], tree: &Checkout, root: &Path) -> Result<(), Failure> {
+    let place = if root == Path::new(".") { "the working directory".into() } else { root.display().to_string() };
+    let advice = "give the root of the code with the patch applied as --root (`git apply` applies one)";
+    for file in files.iter().filter(|file| file.notice.is_none() && !file.diff.hunks.is_empty()) {
+        let FileDiff { path, status, hunks, .. } = &file.diff;
+        if *status == FileStatus::Removed {
+            continue;
+        }
+        match tree.read(path).await {
+            Ok(FileText::Missing) => {
+                return Err(Failure(format!("the patch changes {path}, which is not in {place}: {advice}")));
+            }
+            Ok(FileText::Text(text)) => {
+                if let Some(line) = first_other_line(hunks, &text) {
+                    return Err(Failure(format!(
+                        "line {line} of {path} in {place} is not as the patch leaves it: {advice}"
+                    )));
+                }
+            }
+            // What cannot be read as text cannot be compared; the review itself says what it could not look at.
+            Ok(FileText::NotText | FileText::TooLarge) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// The first line of the new side that reads otherwise in `text`. Line ends do not count: mail and editors change them.
+fn first_other_line(hunks: &[Hunk], text: &str) -> Option<u32> {
+    let bare = |line: &str| line.trim_start_matches('\u{feff}').trim_end_matches('\r').to_owned();
+    let lines: Vec<&str> = text.split('\n').collect();
+    let differs = |line: &DiffLine| {
+        let number = line.new?;
+        let at = usize::try_from(number).ok()?.checked_sub(1)?;
+        let same = lines.get(at).is_some_and(|found| bare(found) == bare(&line.text));
+        (!same).then_some(number)
+    };
+    hunks.iter().flat_map(|hunk| &hunk.lines).find_map(differs)
 }
 
 /// The rules that a tree holds.

@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::config::layers::Layers;
 use crate::config::model::ModelChoice;
 use crate::dashboard::manifest::{EVENTS, PERMISSIONS};
-use crate::db::Db;
+use crate::db::{Backend, Db};
 use crate::github::client::{AppIdentity, GitHubApp};
 use crate::job::Job;
 use crate::queue::store::Queue;
@@ -76,7 +76,10 @@ async fn database(config: &Config, clock: SharedClock) -> Vec<Check> {
     };
     let mut checks = vec![match db.ping().await {
         Ok(()) => {
-            let backend = format!("{:?}", db.backend());
+            let backend = match db.backend() {
+                Backend::Sqlite => "SQLite",
+                Backend::Postgres => "PostgreSQL",
+            };
             ok("database", format!("{backend} answers, and its schema is up to date"))
         }
         Err(error) => bad("database", format!("{error}; look at the database's own log")),

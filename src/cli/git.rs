@@ -66,6 +66,9 @@ impl Git {
     pub async fn commit(&self, name: &str) -> Result<String, Failure> {
         match self.find(name).await? {
             Some(commit) => Ok(commit),
+            None if name == "HEAD" => {
+                Err(Failure("nothing is committed here yet: what is staged is reviewed with --staged".into()))
+            }
             None => Err(Failure(format!(
                 "git knows no commit \"{name}\" here: check the name, or fetch it first (git fetch origin)"
             ))),

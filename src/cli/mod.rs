@@ -71,6 +71,7 @@ pub enum Command {
 /// Settings that every command knows. Each can be given in the environment and in `secondlook.toml` too; secrets only
 /// there, because a command line is visible to every user of the machine.
 #[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Settings")]
 pub struct SettingArguments {
     /// Read this secondlook.toml
     #[arg(long, global = true, value_name = "FILE")]

@@ -105,14 +105,15 @@ pub async fn run(arguments: ReviewArguments, config: &Config) -> Result<ExitCode
     };
     if let Some(name) = &arguments.pull {
         let pulled = pull::read(name, config, clock).await?;
-        if pulled.prepared.change.files.is_empty() {
-            return Ok(nothing());
+        if pulled.prepared.change.files.is_empty() && nothing(&arguments) {
+            return Ok(ExitCode::SUCCESS);
         }
         let done = review(&pulled.prepared, &engine).await;
         let code = show(&arguments, Some(&name.to_string()), &pulled.prepared, &engine, &done)?;
         if arguments.post && !done.interrupted {
             let posted = pull::post(name, &pulled, &done.report).await?;
-            say(&format!("secondlook: {posted} comments posted on {name}"));
+            let comments = if posted == 1 { "comment" } else { "comments" };
+            say(&format!("secondlook: {posted} {comments} posted on {name}"));
         }
         return Ok(code);
     }
@@ -128,8 +129,8 @@ pub async fn run(arguments: ReviewArguments, config: &Config) -> Result<ExitCode
             return Err(Failure(format!("{}:{line}:{column}: {}", file.display(), complaint.message)));
         }
     }
-    if prepared.change.files.is_empty() && prepared.complaints.is_empty() {
-        return Ok(nothing());
+    if prepared.change.files.is_empty() && prepared.complaints.is_empty() && nothing(&arguments) {
+        return Ok(ExitCode::SUCCESS);
     }
     let done = review(&prepared, &engine).await;
     show(&arguments, None, &prepared, &engine, &done)
@@ -153,9 +154,15 @@ fn origin(arguments: &ReviewArguments) -> Origin {
     Origin::Range { base, head: arguments.head.clone().unwrap_or_else(|| "HEAD".into()) }
 }
 
-fn nothing() -> ExitCode {
-    say("secondlook: nothing to review: the change is empty (what is not committed is reviewed with --staged)");
-    ExitCode::SUCCESS
+/// Says that the change is empty, and whether that was all: a program that reads the result gets an empty one.
+fn nothing(arguments: &ReviewArguments) -> bool {
+    let advice = match (&arguments.pull, &arguments.diff, arguments.staged) {
+        (None, None, false) => " (what is not committed is reviewed with --staged)",
+        (None, None, true) => " (git add puts changes in)",
+        _ => "",
+    };
+    say(&format!("secondlook: nothing to review: the change is empty{advice}"));
+    arguments.format == Format::Pretty
 }
 
 /// Reviews until the end or the first Ctrl-C; a second one ends the process at once.
@@ -229,9 +236,12 @@ fn show(
         say("secondlook: interrupted; the result above holds what was finished");
     } else if !complete {
         let gaps = output::gaps(&done.report.coverage).count() + prepared.complaints.len();
-        say(&format!(
-            "secondlook: the review is incomplete: {gaps} parts of the change were not reviewed; the result names them"
-        ));
+        let parts = if gaps == 1 {
+            "one part of the change was".to_owned()
+        } else {
+            format!("{gaps} parts of the change were")
+        };
+        say(&format!("secondlook: the review is incomplete: {parts} not reviewed; the result names what"));
     }
     Ok(ExitCode::from(code(&done.report, arguments.fail_on, complete && !done.interrupted)))
 }

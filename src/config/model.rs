@@ -10,6 +10,9 @@ use super::layers::{Given, Layers};
 /// and keeps to a schema.
 pub const DEFAULT_WITH_KEY: &str = "openai::gpt-5-mini";
 
+/// The address shown where one cannot be read.
+const EXAMPLE: &str = "https://api.openai.com/v1";
+
 /// A chosen model.
 #[derive(Debug, Clone)]
 pub enum ModelChoice {
@@ -94,8 +97,10 @@ pub fn choose(layers: &Layers) -> Result<ModelChoice, ConfigError> {
         )));
     };
     let base_url = match (layers.get("OPENAI_BASE_URL"), known.base_url) {
-        (Some(given), _) => super::web_address(&given)?,
-        (None, Some(address)) => super::web_address(&Given { value: address.into(), origin: provider.into() })?,
+        (Some(given), _) => super::web_address(&given, EXAMPLE)?,
+        (None, Some(address)) => {
+            super::web_address(&Given { value: address.into(), origin: provider.into() }, EXAMPLE)?
+        }
         (None, None) => {
             return Err(ConfigError(format!(
                 "{origin} is \"{label}\", and {provider} has no fixed address: set OPENAI_BASE_URL to yours, up to and \

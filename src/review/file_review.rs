@@ -14,7 +14,7 @@ use crate::agent::limits::Budget;
 use crate::agent::strategy::reflexion::{ReflectiveReviewer, Rounds};
 use crate::analysis::language;
 use crate::analysis::outline::{self, Outline};
-use crate::chat::{ModelRole, TokenUsage};
+use crate::chat::{ModelRole, TokenUsage, embedded};
 use crate::github::FileText;
 use crate::tool::ToolContext;
 use crate::tool::toolbox::Toolbox;
@@ -62,8 +62,11 @@ pub async fn review_file(
     };
     let outline = outline_of(path, head.as_deref()).await;
     let page = file_page(file, (&change.title, &change.description), &policy.instructions_for(path), outline.as_ref());
-    let too_large = page.too_large.clone();
     let model = engine.models.name(ModelRole::Reviewer).to_owned();
+    // The built-in rules read the file through tools alone: without its text they have looked at nothing.
+    let unseen = (head.is_none() && model == embedded::NAME)
+        .then(|| "the embedded rules cannot read it: it is missing, not text, or too large".to_owned());
+    let problem = page.too_large.clone().or(unseen);
     let task = FileTask { file, page, head: head.as_deref(), model };
     let tools = ToolContext {
         source: change.source.clone(),
@@ -84,7 +87,7 @@ pub async fn review_file(
         RunContext::new(run_id, engine.checkpoints.clone(), engine.events.clone(), engine.clock.clone(), stop.clone())
             .with_budget(budget);
     let outcome = graph::run(&graph, Rounds::default(), &cx).await;
-    came_to(outcome, too_large, cx.budget.spent())
+    came_to(outcome, problem, cx.budget.spent())
 }
 
 /// The review was interrupted at a checkpoint.
@@ -99,18 +102,14 @@ async fn outline_of(path: &str, head: Option<&str>) -> Option<Outline> {
 }
 
 /// `spent` is what this process paid; a state's own sum lacks what a failed agent had spent.
-fn came_to(
-    outcome: Outcome<Rounds<Draft>>,
-    too_large: Option<String>,
-    spent: TokenUsage,
-) -> Result<FileReview, Stopped> {
+fn came_to(outcome: Outcome<Rounds<Draft>>, problem: Option<String>, spent: TokenUsage) -> Result<FileReview, Stopped> {
     let (mut rounds, error) = match outcome {
         Outcome::Stopped(_, RunError::Interrupted) => return Err(Stopped),
         Outcome::Done(rounds) => (rounds, None),
         Outcome::Stopped(rounds, error) => (rounds, Some(error)),
         Outcome::Waiting(rounds, request) => (rounds, Some(RunError::Waiting(request))),
     };
-    let problem = error.map(|error| error.to_string()).or(rounds.problem.take()).or(too_large);
+    let problem = error.map(|error| error.to_string()).or(rounds.problem.take()).or(problem);
     let usage = if spent.calls > rounds.usage.calls { spent } else { rounds.usage };
     let (round, judged) = (rounds.round, rounds.best.as_ref().is_some_and(|best| best.judged));
     let mut draft = rounds.into_answer().unwrap_or_default();

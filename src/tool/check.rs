@@ -104,7 +104,7 @@ impl Tool for Check {
         let scan = scan.map_err(|_| ToolError::Refused(format!("{path} cannot be checked")))?;
         let mut note = note(&scan);
         if language.is_none() {
-            note.push_str("no rules for this language; only secrets are looked for. ");
+            note.push_str("No rules for this language; only secrets are looked for. ");
         }
         let part = wanted.part.unwrap_or(1).max(1) as usize;
         let result = result(scan, parameters::change(&path, cx), &note, part)?;

@@ -75,7 +75,7 @@ impl Refusal {
     fn text(self) -> &'static str {
         match self {
             Self::Unconfigured => {
-                "No GitHub App is configured here yet. Open the set-up page, or set GITHUB_WEBHOOK_SECRET and start again.\n"
+                "No GitHub App is configured here yet. Open the set-up page, or set GITHUB_APP_ID, its key and GITHUB_WEBHOOK_SECRET and start again.\n"
             }
             Self::Unavailable => "The delivery could not be recorded. Deliver it again later.\n",
             _ => "",

@@ -119,6 +119,11 @@ fn an_empty_change_is_nothing_to_review() {
         assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{arguments:?}: {}", ran.err);
         assert!(ran.err.contains("nothing to review"), "{}", ran.err);
     }
+    // Who reads the result with a program gets one.
+    for format in ["json", "sarif"] {
+        let output = json(&repository.secondlook(&["review", "--format", format]));
+        assert!(output["version"].is_number() || output["version"] == "2.1.0", "{output}");
+    }
 }
 
 #[test]
@@ -158,6 +163,31 @@ fn a_patch_is_reviewed_over_a_directory() {
     std::fs::write(elsewhere.path().join("change.patch"), &patch).unwrap();
     let arguments = ["review", "--diff", "change.patch", "--root", root, "--fail-on", "nit"];
     assert_eq!(run(elsewhere.path(), &arguments, &[], "").code, 1);
+}
+
+#[test]
+fn a_patch_over_other_code_is_refused() {
+    let repository = faulty();
+    let patch = repository.git(&["diff", "main...feature"]);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let over = || run(elsewhere.path(), &["review", "--diff", "-"], &[], &patch);
+    over().refuses("the patch changes app/show.py, which is not in the working directory: give the root");
+    std::fs::create_dir(elsewhere.path().join("app")).unwrap();
+    std::fs::write(elsewhere.path().join("app/show.py"), BEFORE).unwrap();
+    over().refuses("of app/show.py in the working directory is not as the patch leaves it");
+    std::fs::write(elsewhere.path().join("app/show.py"), AFTER.replace('\n', "\r\n")).unwrap();
+    assert_eq!(over().code, 0, "line ends do not count");
+}
+
+#[test]
+fn a_file_that_the_rules_cannot_read_is_not_reviewed() {
+    let long = "# One line of many.\n".repeat(60_000);
+    let repository = GitRepository::with_branch(&[("a.py", &format!("x = 1\n{long}"))]);
+    repository.commit("Evaluate", &[("a.py", &format!("x = eval(y)\n{long}"))]);
+    let ran = repository.secondlook(&["review", "--format", "json"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert_eq!(json(&ran)["coverage"]["files"][0]["status"], "not_reviewed", "{}", ran.out);
+    assert!(ran.err.contains("one part of the change was not reviewed"), "{}", ran.err);
 }
 
 #[test]

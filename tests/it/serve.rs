@@ -194,7 +194,8 @@ fn it_does_not_start_on_bad_input() {
         .refuses("cannot read the private key /no/key.pem");
     serve(&[("SECONDLOOK_DATABASE_URL", "mysql://u:hush@h/d")]).refuses("write sqlite:PATH or postgres://");
     serve(&[("SECONDLOOK_MODEL", "nobody::x")]).refuses("no known provider");
-    serve(&[("SECONDLOOK_PUBLIC_URL", "nowhere")]).refuses("is no web address");
+    serve(&[("SECONDLOOK_PUBLIC_URL", "nowhere")])
+        .refuses("is no web address: write it in full, as in https://secondlook.example.com");
     assert!(!data.exists(), "nothing is written before everything is checked");
     serve(&[app, secret, ("GITHUB_APP_PRIVATE_KEY", "not a key")]).refuses("the GitHub App cannot be used");
     serve(&[("SECONDLOOK_DATABASE_URL", "postgres://u:hush@127.0.0.1:9/d")]).refuses("SECONDLOOK_DATABASE_URL");

@@ -112,7 +112,7 @@ async fn every_tool_answers_over_a_directory() {
     assert_eq!(ok("check_performance", json!({}), &cx).await, r#"{"hits":[],"note":""}"#);
     assert_eq!(
         ok("check_style", json!({"path": "README.md"}), &cx).await,
-        r#"{"hits":[],"note":"no rules for this language; only secrets are looked for."}"#
+        r#"{"hits":[],"note":"No rules for this language; only secrets are looked for."}"#
     );
 }
 

@@ -69,8 +69,9 @@ pub(super) fn observed(messages: &[ChatMessage]) -> Observed {
                 if !checked.whole {
                     observed.notes.push(format!("Part of the result of {tool} was cut off."));
                 }
-                if !checked.note.is_empty() {
-                    observed.notes.push(format!("{tool}: {}", checked.note));
+                // The checks share their rules' languages, so that they mostly say the same.
+                if !checked.note.is_empty() && !observed.notes.contains(&checked.note) {
+                    observed.notes.push(checked.note);
                 }
             }
             Err(why) => {
