@@ -170,9 +170,10 @@ pub async fn run(config: Config) -> Result<(), ServeError> {
     let address = listener.local_addr().unwrap_or(config.listen);
     let clock: SharedClock = Arc::new(SystemClock);
     let models = models(&config.model, clock.clone())?;
-    let db = open_database(&config).await?;
-    // Held until the process ends.
+    make_data_directory(&config)?;
+    // Held until the process ends, and taken first: a second server must not touch the first one's database.
     let ownership = ownership::take(config.database_url.expose_secret())?;
+    let db = open_database(&config).await?;
     let metrics = PrometheusBuilder::new().install_recorder().ok();
     let (credentials, webhook_secrets, app_page) = match config.app.clone() {
         Some(app) => (Some(app.credentials), app.webhook_secrets, app.html_url),
@@ -223,6 +224,12 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
 /// # Errors
 /// When it cannot be opened.
 pub async fn open_database(config: &Config) -> Result<Db, ServeError> {
+    make_data_directory(config)?;
+    let opened = Db::connect(config.database_url.expose_secret()).await;
+    opened.map_err(|error| ServeError(format!("{error} (SECONDLOOK_DATABASE_URL)")))
+}
+
+fn make_data_directory(config: &Config) -> Result<(), ServeError> {
     let url = config.database_url.expose_secret();
     if url.starts_with("sqlite:") && url.contains(&config.data_dir.display().to_string()) {
         credentials::create_private_directory(&config.data_dir).map_err(|error| {
@@ -232,7 +239,7 @@ pub async fn open_database(config: &Config) -> Result<Db, ServeError> {
             ))
         })?;
     }
-    Db::connect(url).await.map_err(|error| ServeError(format!("{error} (SECONDLOOK_DATABASE_URL)")))
+    Ok(())
 }
 
 fn announce(address: SocketAddr, public: Option<&Url>, model: &str, setup: Option<&str>) {

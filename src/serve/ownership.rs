@@ -5,6 +5,7 @@
 //! however the process ends.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
 
 use super::ServeError;
 
@@ -22,6 +23,10 @@ pub fn take(url: &str) -> Result<Option<Ownership>, ServeError> {
     let Some(path) = url.strip_prefix("sqlite:") else { return Ok(None) };
     let path = path.trim_start_matches("//").split('?').next().unwrap_or_default();
     let place = format!("{path}.lock");
+    if let Some(directory) = Path::new(&place).parent() {
+        // Where this fails, opening says so better.
+        let _ = std::fs::create_dir_all(directory);
+    }
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(&place);
     let file = file.map_err(|error| {
         ServeError(format!("cannot make {place} ({error}): make its directory writable, or choose another database"))
