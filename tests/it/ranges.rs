@@ -51,7 +51,8 @@ fn review_in_every_format(root: &Path, base: &str, head: &str) -> usize {
         match format {
             "json" => (count, expected) = check_json(root, &text),
             "sarif" => assert_eq!(check_sarif(root, head, &text), count, "SARIF and JSON disagree"),
-            "github" => assert_eq!(check_annotations(&text), count, "annotations and JSON disagree"),
+            // Beside the findings stand the files that were not reviewed.
+            "github" => assert!(check_annotations(&text) >= count, "annotations and JSON disagree"),
             _ => assert!(!text.contains('\u{1b}'), "colour where there is no terminal"),
         }
         assert_eq!(output.status.code(), Some(expected), "{} {base}..{head} as {format}: {errors}", root.display());
@@ -83,11 +84,13 @@ fn check_sarif(root: &Path, head: &str, text: &str) -> usize {
     let results = log["runs"][0]["results"].as_array().unwrap();
     for result in results {
         let place = &result["locations"][0]["physicalLocation"];
-        let Some(quote) = place["region"]["snippet"]["text"].as_str() else { continue };
+        // A finding without a line of the new version has no region.
+        let Some(region) = place["region"].as_object() else { continue };
+        let quote = region["snippet"]["text"].as_str().expect("a region shows its code");
         let uri = place["artifactLocation"]["uri"].as_str().unwrap();
         let path = percent_encoding::percent_decode_str(uri).decode_utf8().unwrap();
         let file = git(root, &["show", &format!("{head}:{path}")]);
-        let first = place["region"]["startLine"].as_u64().unwrap() as usize;
+        let first = region["startLine"].as_u64().unwrap() as usize;
         let shown: Vec<&str> = file.split('\n').skip(first - 1).take(quote.split('\n').count()).collect();
         for (line, quoted) in shown.iter().zip(quote.split('\n')) {
             assert!(line.contains(quoted.trim()), "{path}:{first} is {line:?}, but {quoted:?} is quoted");

@@ -106,7 +106,8 @@ fn result(reported: &Reported, rule: &Rule, index: usize) -> Value {
     if let Ok(anchor) = &reported.place
         && anchor.side == Side::Right
     {
-        location["region"] = json!({ "startLine": anchor.start_line, "endLine": anchor.line });
+        let snippet = json!({ "text": finding.quote });
+        location["region"] = json!({ "startLine": anchor.start_line, "endLine": anchor.line, "snippet": snippet });
     }
     let title = one_line(&finding.title);
     let body = printable(&finding.body);
@@ -160,7 +161,8 @@ mod tests {
             let run = &log["runs"][0];
             let place = |index: usize| run["results"][index]["locations"][0]["physicalLocation"].clone();
             assert_eq!(place(0)["artifactLocation"]["uri"], "src/a%20b.rs");
-            assert_eq!(place(0)["region"], json!({ "startLine": 11, "endLine": 11 }));
+            let snippet = json!({ "text": "map.get(key).unwrap()" });
+            assert_eq!(place(0)["region"], json!({ "startLine": 11, "endLine": 11, "snippet": snippet }));
             assert_eq!(place(1)["region"], Value::Null);
             assert_eq!(place(2)["region"], Value::Null);
             assert_eq!(run["results"][0]["partialFingerprints"]["secondlook/v1"], "00112233aabbccdd");
