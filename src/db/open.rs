@@ -10,6 +10,7 @@ use sqlx::any::AnyPoolOptions;
 use url::Url;
 
 use super::{BUSY_TIMEOUT, Backend, DbError};
+use crate::clock::Stopwatch;
 
 /// How long a PostgreSQL server may take to answer when we start, and how long a statement waits for a free connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -21,6 +22,9 @@ const CONNECTIONS: u32 = 10;
 /// needs a lock. FULL makes a commit survive a power cut.
 const PRAGMAS: &str = "PRAGMA busy_timeout = 15000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
      PRAGMA foreign_keys = ON; PRAGMA journal_size_limit = 67108864";
+
+/// Pause before a new SQLite file is tried again while another process sets it up.
+const SET_UP_PAUSE: Duration = Duration::from_millis(20);
 
 /// What sqlx decodes again when it takes a file name out of a URL.
 const FILE_NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
@@ -86,12 +90,7 @@ impl Target {
                 let url = prepare_file(path)?;
                 // A pool tries again until its own time-out and then says no more than that it timed out; so one
                 // connection goes first, here and below.
-                let first = async {
-                    let mut connection = AnyConnection::connect(&url).await?;
-                    sqlx::raw_sql(PRAGMAS).execute(&mut connection).await?;
-                    connection.close().await
-                };
-                first.await.map_err(|error| self.explain(error.into()))?;
+                first_connection(&url).await.map_err(|error| self.explain(error.into()))?;
                 pool.acquire_timeout(BUSY_TIMEOUT * 2)
                     .test_before_acquire(false)
                     .idle_timeout(None)
@@ -208,6 +207,27 @@ fn place(url: &Url) -> String {
     match url.port() {
         Some(port) => format!("{host}:{port}"),
         None => host.to_owned(),
+    }
+}
+
+/// Opens and closes one connection. SQLite does not keep to its busy time-out when several processes switch a new file to
+/// WAL at the same moment, so the waiting is done here.
+async fn first_connection(url: &str) -> Result<(), sqlx::Error> {
+    let waiting = Stopwatch::start();
+    loop {
+        let attempt = async {
+            let mut connection = AnyConnection::connect(url).await?;
+            sqlx::raw_sql(PRAGMAS).execute(&mut connection).await?;
+            connection.close().await
+        };
+        match attempt.await {
+            Err(sqlx::Error::Database(error))
+                if error.message().contains("locked") && waiting.elapsed() < BUSY_TIMEOUT =>
+            {
+                tokio::time::sleep(SET_UP_PAUSE).await;
+            }
+            outcome => return outcome,
+        }
     }
 }
 
