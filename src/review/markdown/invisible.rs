@@ -34,7 +34,10 @@ pub(super) fn strip(text: &str) -> String {
 }
 
 fn visible_beyond_ascii(c: char) -> bool {
-    !c.is_ascii() && !is_invisible(c) && !matches!(c, '\u{200c}' | '\u{200d}' | '\u{2028}' | '\u{2029}' | '\u{85}')
+    !c.is_ascii()
+        && !c.is_whitespace()
+        && !is_invisible(c)
+        && !matches!(c, '\u{200c}' | '\u{200d}' | '\u{2028}' | '\u{2029}' | '\u{85}')
 }
 
 fn is_invisible(c: char) -> bool {

@@ -194,6 +194,12 @@ fn hostile() -> impl Strategy<Value = String> {
     prop::collection::vec(token, 0..40).prop_map(|tokens| tokens.concat())
 }
 
+#[test]
+fn a_joiner_before_white_space_joins_nothing() {
+    assert_eq!(sanitise("é\u{200d}\u{a0}"), "é");
+    assert_eq!(sanitise("é\u{200d}\u{a0}é"), "é\u{a0}é");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
