@@ -100,16 +100,6 @@ fn a_repository_s_configuration_runs_nothing() {
     assert_eq!(output["findings"][0]["line"], 2, "{output}");
     assert_eq!(ran(), "");
     repository.write("app/show.py", "def show(name):\n    exec(name)\n");
-    // Staged without the filters: the test's own git would run them.
-    repository.git(&[
-        "-c",
-        "core.fsmonitor=false",
-        "-c",
-        "core.attributesFile=/dev/null",
-        "update-index",
-        "--assume-unchanged",
-        "app/show.py",
-    ]);
     let _ = std::fs::remove_file(&evidence);
     let staged = repository.secondlook(&["review", "--staged", "--base", "main"]);
     assert_eq!((staged.code, ran().as_str()), (0, ""), "{}", staged.err);
