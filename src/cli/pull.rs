@@ -146,7 +146,7 @@ pub async fn post(name: &PullName, pulled: &Pulled, report: &Report) -> Result<u
         if reviews.iter().any(|known| believed(known.author.as_ref()) && stands(known)) {
             continue;
         }
-        match publisher.send(&id, &mut review).await.map_err(refused)? {
+        match publisher.send(&id, &mut review).await.map_err(|unsent| refused(unsent.error))? {
             Sent::Posted(_) => posted += review.comments.len(),
             Sent::Overtaken => {
                 return Err(Failure(format!("{name} has newer commits than those reviewed: run the command again")));

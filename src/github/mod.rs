@@ -142,8 +142,6 @@ pub enum ReviewEvent {
     Comment,
     /// Blocks the merge until dismissed.
     RequestChanges,
-    /// None yet: GitHub checks the review and keeps it, seen by its author alone, until it is submitted or deleted.
-    Pending,
 }
 
 /// A review to be posted.

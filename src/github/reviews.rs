@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::client::RepositoryClient;
 use super::error::GitHubError;
-use super::{NewComment, NewReview, Review, ReviewEvent, wire};
+use super::{NewComment, NewReview, Review, wire};
 
 /// Pages of reviews read: 1,000 reviews. A pull request with more is past helping, and every page costs a request.
 const MAX_PAGES: usize = 10;
@@ -44,16 +44,13 @@ impl RepositoryClient {
 /// The JSON of a review. octocrab's own type cannot hold line comments, and GitHub refuses a start that equals the end,
 /// so a start is sent for ranges only.
 fn body(review: &NewReview) -> Value {
-    let mut json = json!({
+    // Without an event it would be pending, which nobody but its author sees.
+    json!({
         "commit_id": review.commit_id,
         "body": review.body,
+        "event": review.event,
         "comments": review.comments.iter().map(comment).collect::<Vec<_>>(),
-    });
-    // A review without an event is pending.
-    if review.event != ReviewEvent::Pending {
-        json["event"] = json!(review.event);
-    }
-    json
+    })
 }
 
 fn comment(comment: &NewComment) -> Value {
@@ -73,6 +70,7 @@ fn comment(comment: &NewComment) -> Value {
 mod tests {
     use super::*;
     use crate::diff::Side;
+    use crate::github::ReviewEvent;
 
     #[test]
     fn a_start_is_sent_for_ranges_only() {
@@ -91,7 +89,5 @@ mod tests {
                 {"path": "a b.rs", "body": "x", "side": "RIGHT", "line": 3, "start_side": "RIGHT", "start_line": 1},
             ]})
         );
-        let pending = body(&NewReview { event: ReviewEvent::Pending, ..review });
-        assert_eq!(pending.get("event"), None);
     }
 }

@@ -4,10 +4,11 @@
 //! although it answered with an error. So a review is planned in the database first, carries the id of its plan in a
 //! hidden marker, and is sent only after a look at our own reviews whenever it may have been sent before.
 //!
-//! A review that GitHub refuses is not given up: a stale pending review of ours is removed, a block on our own pull
-//! request becomes a comment, and comments on lines that GitHub does not take are found and said in the body instead.
-//! To find them, halves of the review are tried as pending reviews, which nobody but us can see; so people get one
-//! review and not one for every half. The number of requests is bounded.
+//! A review that GitHub refuses is not given up: a stale pending review of ours is removed, and a block on our own pull
+//! request becomes a comment. Comments are placed on lines of the diff that GitHub showed, so a refusal for their sake
+//! means that the diff is another by now: it is read afresh once, every comment is put on its line anew, and one whose
+//! line is gone is said in the body. Should GitHub refuse even that, all of them are said in the body. So a refused
+//! review costs at most two more tries and the removal of what stood in its way; it is never sent comment by comment.
 //!
 //! Known race: two workers of which one lost its lease without noticing could both send. The lease is looked at before
 //! each request, and the second one's marker is found by the first; a window of one request remains.
@@ -18,9 +19,9 @@ pub mod store;
 use tokio_util::sync::CancellationToken;
 
 use crate::db::DbError;
+use crate::github::ReviewEvent;
 use crate::github::client::{GitHubApp, RepositoryClient};
 use crate::github::error::GitHubError;
-use crate::github::{NewReview, ReviewEvent};
 use crate::retry::Retry;
 use plan::PlannedReview;
 use store::{OpenReview, OpenRound, PostState};
@@ -28,10 +29,6 @@ use store::{OpenReview, OpenRound, PostState};
 use super::anchor::anchor;
 use super::render::marker;
 use super::store::{PullKey, PullStore};
-
-/// Pending reviews tried for one refused review: enough for four bad comments of thirty. What is undecided then counts
-/// as bad, and is said in the body.
-const MAX_TRIALS: usize = 24;
 
 /// Why a round could not be written now.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +81,30 @@ pub enum Sent {
     Overtaken,
 }
 
+/// Why a review is not known to stand.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Unsent {
+    /// What GitHub said, or that it said nothing.
+    pub error: GitHubError,
+    /// It may stand all the same: look before sending it again.
+    pub may_stand: bool,
+}
+
+impl Unsent {
+    /// A request failed that was made after GitHub had refused the review. A refusal has been seen to leave a record, so
+    /// whatever this failure is, it does not say that there is none.
+    fn after_refusal(error: GitHubError) -> Self {
+        Self { error, may_stand: true }
+    }
+}
+
+impl From<GitHubError> for Unsent {
+    fn from(error: GitHubError) -> Self {
+        Self { may_stand: error.doubtful(), error }
+    }
+}
+
 /// What a refusal (422) is about, from GitHub's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refusal {
@@ -124,8 +145,8 @@ impl Publisher<'_> {
                     open.state = PostState::Posted;
                 }
                 Ok(Sent::Overtaken) => return Ok(Carried::Overtaken),
-                Err(error) => {
-                    if !error.doubtful() {
+                Err(Unsent { error, may_stand }) => {
+                    if !may_stand {
                         // Certainly not sent, so the next try need not look.
                         open.state = PostState::Planned;
                     }
@@ -166,48 +187,44 @@ impl Publisher<'_> {
     /// Sends one review; `plan` is the id in its marker. What GitHub refuses of it moves from the lines into the body.
     ///
     /// # Errors
-    /// When it does not stand afterwards as far as we know; see [`GitHubError::doubtful`].
-    pub async fn send(&self, plan: &str, review: &mut PlannedReview) -> Result<Sent, GitHubError> {
+    /// [`Unsent`] when it does not stand afterwards as far as we know.
+    pub async fn send(&self, plan: &str, review: &mut PlannedReview) -> Result<Sent, Unsent> {
         let mut pending_removed = false;
         let mut placed_anew = false;
-        let mut bad_found = false;
+        let mut refused = false;
         loop {
             let message = match self.client.create_review(self.number, &review.to_review(plan)).await {
                 Ok(id) => return Ok(Sent::Posted(id)),
                 Err(GitHubError::Unprocessable(message)) => message,
-                Err(error) => return Err(error),
+                Err(error) => return Err(Unsent { may_stand: refused || error.doubtful(), error }),
             };
+            refused = true;
             let refusal = Refusal::of(&message);
             tracing::warn!(pull.number = self.number, github.message = %message, "a review was refused");
             if refusal == Refusal::CommitNotFound {
-                return Err(GitHubError::Unprocessable(message));
+                return Err(GitHubError::Unprocessable(message).into());
             }
             // A record may exist in spite of the refusal.
-            if let Some(id) = self.find(plan).await? {
+            if let Some(id) = self.find(plan).await.map_err(Unsent::after_refusal)? {
                 return Ok(Sent::Posted(id));
             }
             match refusal {
                 Refusal::CommitNotInPull => return Ok(Sent::Overtaken),
                 // One person has one pending review: it is what they are writing now, and not ours to throw away.
-                Refusal::PendingReview if self.app.is_none() => return Err(GitHubError::Unprocessable(message)),
+                Refusal::PendingReview if self.app.is_none() => return Err(GitHubError::Unprocessable(message).into()),
                 Refusal::PendingReview if !pending_removed => {
                     pending_removed = true;
-                    self.remove_pending().await?;
+                    self.remove_pending().await.map_err(Unsent::after_refusal)?;
                 }
                 Refusal::OwnPullRequest if review.event == ReviewEvent::RequestChanges => {
                     review.event = ReviewEvent::Comment;
                 }
-                _ if review.comments.is_empty() => return Err(GitHubError::Unprocessable(message)),
+                _ if review.comments.is_empty() => return Err(GitHubError::Unprocessable(message).into()),
                 _ if !placed_anew => {
                     placed_anew = true;
-                    if !self.place_anew(review).await? {
+                    if !self.place_anew(review).await.map_err(Unsent::after_refusal)? {
                         return Ok(Sent::Overtaken);
                     }
-                }
-                _ if !bad_found => {
-                    bad_found = true;
-                    let good = self.good_comments(review).await?;
-                    review.refuse(|index, _| !good.contains(&index));
                 }
                 _ => review.refuse(|_, _| true),
             }
@@ -265,62 +282,6 @@ impl Publisher<'_> {
         }
         review.refuse(|_, comment| comment.comment.line == 0);
         Ok(true)
-    }
-
-    /// Indices of the comments that GitHub takes, found by trying halves as pending reviews.
-    async fn good_comments(&self, review: &PlannedReview) -> Result<Vec<usize>, GitHubError> {
-        let mut good = Vec::new();
-        let mut bad_groups = vec![(0..review.comments.len()).collect::<Vec<usize>>()];
-        let mut trials = 0;
-        while let Some(group) = bad_groups.pop() {
-            if group.len() < 2 {
-                continue;
-            }
-            let (left, right) = group.split_at(group.len() / 2);
-            let mut left_good = false;
-            for half in [left, right] {
-                if half == right && left_good {
-                    // The fault must be in this half, or the whole would have been taken.
-                    bad_groups.push(half.to_vec());
-                    continue;
-                }
-                if trials == MAX_TRIALS {
-                    return Ok(good);
-                }
-                trials += 1;
-                if self.try_pending(review, half).await? {
-                    good.extend_from_slice(half);
-                    left_good = half == left;
-                } else {
-                    bad_groups.push(half.to_vec());
-                }
-            }
-        }
-        Ok(good)
-    }
-
-    async fn try_pending(&self, review: &PlannedReview, indices: &[usize]) -> Result<bool, GitHubError> {
-        let comments = indices.iter().filter_map(|at| review.comments.get(*at)).map(|c| c.comment.clone()).collect();
-        let trial = NewReview {
-            commit_id: review.head.clone(),
-            body: "Lines are being checked.".into(),
-            event: ReviewEvent::Pending,
-            comments,
-        };
-        match self.client.create_review(self.number, &trial).await {
-            Ok(id) => {
-                self.client.delete_pending_review(self.number, id).await?;
-                Ok(true)
-            }
-            Err(GitHubError::Unprocessable(message))
-                if self.app.is_some() && Refusal::of(&message) == Refusal::PendingReview =>
-            {
-                self.remove_pending().await?;
-                Ok(false)
-            }
-            Err(GitHubError::Unprocessable(_)) => Ok(false),
-            Err(error) => Err(error),
-        }
     }
 }
 

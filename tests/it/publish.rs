@@ -38,6 +38,7 @@ struct Bench {
     app: GitHubApp,
     client: RepositoryClient,
     store: PullStore,
+    clock: ManualClock,
     pr: Pr,
     pull: PullKey,
     base: String,
@@ -48,7 +49,8 @@ impl Bench {
     /// A pull request that adds `a.rs` with these lines.
     async fn with_lines(backend: Backend, lines: usize, author: &str) -> Option<Self> {
         let db = fresh(backend).await?;
-        let clock: SharedClock = Arc::new(ManualClock::default());
+        let manual = ManualClock::default();
+        let clock: SharedClock = Arc::new(manual.clone());
         let gh = FakeGitHub::start(clock.clone()).await;
         let app = GitHubApp::new(&gh.credentials(), &gh.settings(), clock.clone()).unwrap();
         let text: String = (1..=lines).map(|n| format!("let v{n} = load({n});\n")).collect();
@@ -59,7 +61,7 @@ impl Bench {
         let pull =
             PullKey { repository: gh.repo(&pr.repo).id, number: pr.number, installation: gh.installation(&pr.repo) };
         let store = PullStore::new(db.clone(), clock);
-        Some(Self { gh, app, client, store, pr, pull, base, _db: db })
+        Some(Self { gh, app, client, store, clock: manual, pr, pull, base, _db: db })
     }
 
     async fn new(backend: Backend) -> Option<Self> {
@@ -246,32 +248,53 @@ async fn a_comment_whose_code_moved_is_put_where_the_code_is_now() {
 }
 
 #[tokio::test]
-async fn a_comment_that_github_dislikes_for_no_known_reason_is_found_by_halves() {
-    let Some(bench) = Bench::new(Backend::Sqlite).await else { return };
-    // Refused: the review, the review placed anew, and the first half, whose first comment alone is taken.
-    bench.gh.fault(Fault::unprocessable(REVIEWS, &["Line could not be resolved"]).times(3));
-    let findings = vec![on_line(1), on_line(2), on_line(3), on_line(4)];
-    let mut round = bench.plan(findings, &Policy::default()).await;
-    assert_eq!(bench.carry_out(&mut round).await.unwrap(), Carried::Out);
-    let reviews = bench.gh.reviews(&bench.pr);
-    assert_eq!((reviews.len(), reviews[0].state), (1, "COMMENTED"));
-    assert_eq!(bench.lines().len(), 3);
-    assert!(reviews[0].body.contains("GitHub takes no comment"), "{}", reviews[0].body);
-    assert_eq!(bench.gh.count(REVIEWS), 6);
-    bench.gh.reckon();
-}
-
-#[tokio::test]
 async fn when_nothing_is_taken_on_lines_everything_is_said_in_the_body() {
     let Some(bench) = Bench::new(Backend::Sqlite).await else { return };
-    // The review twice, then both halves and each comment of them.
-    bench.gh.fault(Fault::unprocessable(REVIEWS, &["Line could not be resolved"]).times(8));
+    // The review, and the review placed anew.
+    bench.gh.fault(Fault::unprocessable(REVIEWS, &["Line could not be resolved"]).times(2));
     let findings = vec![on_line(1), on_line(2), on_line(3), on_line(4)];
     let mut round = bench.plan(findings, &Policy::default()).await;
     assert_eq!(bench.carry_out(&mut round).await.unwrap(), Carried::Out);
     assert_eq!(bench.lines(), [0_u64; 0]);
-    assert_eq!(bench.gh.reviews(&bench.pr).len(), 1);
+    let reviews = bench.gh.reviews(&bench.pr);
+    assert_eq!((reviews.len(), bench.gh.count(REVIEWS)), (1, 3));
+    for n in 1..=4 {
+        assert!(reviews[0].body.contains(&format!("**Problem with let v{n} = load({n});**")), "{}", reviews[0].body);
+    }
     assert_eq!(bench.fates().await, [Fate::Summary; 4]);
+    bench.gh.reckon();
+}
+
+#[rstest]
+#[case::limited(Fault::secondary_limit("GET /repos/*/*/pulls/*/reviews", Some("72")))]
+#[case::forbidden(Fault::status("GET /repos/*/*/pulls/*/reviews", 403, "Resource not accessible by integration"))]
+#[case::gone(Fault::status("GET /repos/*/*/pulls/*/reviews", 404, "Not Found"))]
+#[tokio::test]
+async fn a_refusal_that_could_not_be_looked_into_stays_in_doubt(#[case] fault: Fault) {
+    let Some(bench) = Bench::new(Backend::Sqlite).await else { return };
+    bench.app.identity().await.unwrap();
+    bench.gh.fault(Fault::apply_then_status(REVIEWS, 422));
+    bench.gh.fault(fault);
+    let mut round = bench.plan(vec![on_line(2)], &Policy::default()).await;
+    bench.carry_out(&mut round).await.unwrap_err();
+    bench.clock.advance(Duration::from_secs(72));
+    assert_eq!(bench.carry_out_afresh().await.unwrap(), Carried::Out);
+    assert_eq!((bench.gh.reviews(&bench.pr).len(), bench.gh.count(REVIEWS)), (1, 1));
+    bench.gh.reckon();
+}
+
+#[tokio::test]
+async fn a_write_that_is_limited_after_a_refusal_stays_in_doubt() {
+    let Some(bench) = Bench::new(Backend::Sqlite).await else { return };
+    bench.gh.fault(Fault::unprocessable(REVIEWS, &["Line could not be resolved"]));
+    bench.gh.fault(Fault::secondary_limit(REVIEWS, Some("72")));
+    let mut round = bench.plan(vec![on_line(2)], &Policy::default()).await;
+    bench.carry_out(&mut round).await.unwrap_err();
+    bench.clock.advance(Duration::from_secs(72));
+    bench.gh.forget_requests();
+    assert_eq!(bench.carry_out_afresh().await.unwrap(), Carried::Out);
+    assert_eq!(bench.gh.count("GET /repos/*/*/pulls/*/reviews"), 1, "it looks first");
+    assert_eq!((bench.gh.reviews(&bench.pr).len(), bench.lines()), (1, vec![2]));
     bench.gh.reckon();
 }
 
