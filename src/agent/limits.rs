@@ -30,13 +30,20 @@ pub struct Budget {
 struct Meter {
     most: u64,
     spent: Mutex<TokenUsage>,
+    /// The meter this one is a part of.
+    whole: Option<Arc<Meter>>,
 }
 
 impl Budget {
     /// `tokens` (input and output together) and `time` from `now` on.
     pub fn new(tokens: u64, time: Duration, now: Timestamp) -> Self {
-        let meter = Meter { most: tokens, spent: Mutex::new(TokenUsage::default()) };
-        Self { deadline: after(now, time), meter: Arc::new(meter) }
+        Self { deadline: after(now, time), meter: Arc::new(Meter::new(tokens, None)) }
+    }
+
+    /// A part of it for a run of its own: the same deadline, at most `tokens`, and what is spent of the part is spent of
+    /// the whole. Parts are not set aside for anybody, so all of them together may be more than the whole.
+    pub fn part(&self, tokens: u64) -> Self {
+        Self { deadline: self.deadline, meter: Arc::new(Meter::new(tokens, Some(Arc::clone(&self.meter)))) }
     }
 
     /// The same tokens with `time` from `now` on, but never beyond the deadline that holds already.
@@ -51,18 +58,37 @@ impl Budget {
 
     /// Tokens left for the run and all that share its meter.
     pub fn tokens_left(&self) -> u64 {
-        let spent = self.spent();
-        self.meter.most.saturating_sub(spent.input.saturating_add(spent.output))
+        self.meter.left()
     }
 
     /// What was spent in this process, by the run and all that share its meter.
     pub fn spent(&self) -> TokenUsage {
-        *self.meter.spent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.meter.spent()
     }
 
     /// Counts what a model call cost.
     pub fn spend(&self, usage: TokenUsage) {
-        *self.meter.spent.lock().unwrap_or_else(PoisonError::into_inner) += usage;
+        let mut meter = Some(&self.meter);
+        while let Some(of) = meter {
+            *of.spent.lock().unwrap_or_else(PoisonError::into_inner) += usage;
+            meter = of.whole.as_ref();
+        }
+    }
+}
+
+impl Meter {
+    fn new(most: u64, whole: Option<Arc<Self>>) -> Self {
+        Self { most, spent: Mutex::new(TokenUsage::default()), whole }
+    }
+
+    fn spent(&self) -> TokenUsage {
+        *self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn left(&self) -> u64 {
+        let spent = self.spent();
+        let own = self.most.saturating_sub(spent.input.saturating_add(spent.output));
+        self.whole.as_ref().map_or(own, |whole| own.min(whole.left()))
     }
 }
 
@@ -88,6 +114,19 @@ mod tests {
         assert_eq!(child.time_left(at(5)), Duration::from_secs(10));
         assert_eq!(whole.time_left(at(5)), Duration::from_secs(55));
         assert_eq!(child.time_left(at(16)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_part_is_bounded_by_itself_and_by_the_whole() {
+        let spends = |budget: &Budget, input| budget.spend(TokenUsage { input, ..TokenUsage::default() });
+        let whole = Budget::new(100, Duration::from_secs(60), at(0));
+        let (one, other) = (whole.part(60), whole.part(60));
+        spends(&one, 50);
+        assert_eq!((one.tokens_left(), other.tokens_left(), whole.tokens_left()), (10, 50, 50));
+        spends(&other, 45);
+        assert_eq!((one.tokens_left(), other.tokens_left(), whole.tokens_left()), (5, 5, 5));
+        assert_eq!((one.spent().input, whole.spent().input), (50, 95));
+        assert_eq!(one.time_left(at(55)), Duration::from_secs(5));
     }
 
     #[test]

@@ -146,7 +146,7 @@ fn changed_file(file: UnifiedFile) -> ChangedFile {
         None => None,
     };
     let new_hunks = if no_patch.is_none() { (0..file.diff.hunks.len()).collect() } else { Vec::new() };
-    let file = PullFile { diff: file.diff, blob_sha: None, no_patch, self_made: false };
+    let file = PullFile { diff: Arc::new(file.diff), blob_sha: None, no_patch, self_made: false };
     ChangedFile { file, new_hunks, known: Vec::new() }
 }
 

@@ -15,7 +15,6 @@ use crate::agent::checkpoint::Checkpoints;
 use crate::chat::ModelRole;
 use crate::clock::{SharedClock, SystemClock};
 use crate::config::Config;
-use crate::diff::FileDiff;
 use crate::event::store::EventLog;
 use crate::review::change::{Change, Engine, Interrupted, review_change};
 use crate::review::finding::Severity;
@@ -222,7 +221,7 @@ fn show(
     done: &Done,
 ) -> Result<ExitCode, Failure> {
     let change = &prepared.change;
-    let files: Vec<FileDiff> = change.files.iter().map(|file| file.file.diff.clone()).collect();
+    let files = change.diffs();
     let model = engine.models.name(ModelRole::Reviewer);
     let reviewed =
         Reviewed { pull, base: &change.base, head: &change.head, model, files: &files, report: &done.report };

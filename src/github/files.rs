@@ -6,6 +6,7 @@
 //! up, and what is text is fetched from both sides and diffed here.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::client::RepositoryClient;
 use super::contents::{Fields, Found};
@@ -46,7 +47,8 @@ impl RepositoryClient {
         entries.truncate(MAX_FILES);
         let listed = u64::try_from(entries.len()).unwrap_or(u64::MAX);
         let patches: usize = entries.iter().filter_map(|entry| entry.patch.as_ref()).map(String::len).sum();
-        let plans: Vec<Plan> = entries.iter().map(|entry| plan(entry, patches <= SURELY_WHOLE)).collect();
+        let whole = patches <= SURELY_WHOLE;
+        let plans: Vec<Plan> = entries.iter_mut().map(|entry| take_plan(entry, whole)).collect();
         let files = self.carry_out(pull, &entries, plans).await?;
         Ok(PullFiles { files, unlisted: pull.changed_files.saturating_sub(listed) })
     }
@@ -158,6 +160,13 @@ enum Verdict {
 struct Blob {
     oid: String,
     size: usize,
+}
+
+/// [`plan`], which leaves the entry without its patch: of a large change there is no room for both.
+fn take_plan(entry: &mut FileWire, whole: bool) -> Plan {
+    let plan = plan(entry, whole);
+    entry.patch = None;
+    plan
 }
 
 /// Decides from the entry alone. `whole` when GitHub cannot have dropped patches for the whole answer's sake.
@@ -301,7 +310,7 @@ fn finish(entry: &FileWire, verdict: Verdict, texts: &HashMap<String, FileText>)
         hunks,
     };
     let blob_sha = entry.sha.clone().filter(|_| diff.status != FileStatus::Removed);
-    PullFile { diff, blob_sha, no_patch, self_made }
+    PullFile { diff: Arc::new(diff), blob_sha, no_patch, self_made }
 }
 
 #[cfg(test)]

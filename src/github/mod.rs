@@ -20,6 +20,8 @@ mod reviews;
 pub mod store;
 pub mod wire;
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::diff::{FileDiff, Side};
@@ -97,10 +99,10 @@ pub enum NoPatch {
 }
 
 /// A file of a pull request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullFile {
-    /// The change. Without hunks when `no_patch` says why.
-    pub diff: FileDiff,
+    /// The change. Without hunks when `no_patch` says why. Shared: of a large change there is one copy only.
+    pub diff: Arc<FileDiff>,
     /// Blob of the new version, when GitHub names it.
     pub blob_sha: Option<String>,
     /// Set when there is nothing line by line.
@@ -111,7 +113,7 @@ pub struct PullFile {
 }
 
 /// Files of a pull request, and whether GitHub's 3,000 file limit cut the list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullFiles {
     /// In GitHub's order.
     pub files: Vec<PullFile>,

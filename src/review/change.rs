@@ -6,13 +6,10 @@
 //! the whole repository.
 
 mod plan;
+pub mod turn;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
-use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
@@ -22,18 +19,18 @@ use crate::analysis::syntax::error_count;
 use crate::chat::TokenUsage;
 use crate::chat::router::Router;
 use crate::clock::SharedClock;
-use crate::diff::LineKind;
+use crate::diff::{FileDiff, LineKind};
 use crate::event::store::EventLog;
 use crate::github::{FileText, PullFile};
 use crate::review::anchor::{Anchored, Placed, Unplaced, anchor};
 use crate::review::coverage::{Coverage, CoveredFile, FileCoverage};
-use crate::review::file_review::{self, FileReview};
 use crate::review::finding::{Finding, fingerprint};
 use crate::review::policy::Policy;
 use crate::review::report::{Report, Reported};
 use crate::review::suggestion::suggestion;
 use crate::review::{merge, score};
 use crate::tool::source::SourceTree;
+use turn::{Scene, Turn};
 
 /// One file of a change, and how much of it is to be reviewed.
 #[derive(Debug, Clone)]
@@ -91,6 +88,13 @@ pub struct Change {
     pub unlisted: u64,
     /// The repository at the head.
     pub source: Arc<dyn SourceTree>,
+}
+
+impl Change {
+    /// The changes of its files, shared with them.
+    pub fn diffs(&self) -> Vec<Arc<FileDiff>> {
+        self.files.iter().map(|file| Arc::clone(&file.file.diff)).collect()
+    }
 }
 
 /// What a review works with. Cheap to clone.
@@ -172,75 +176,11 @@ pub async fn review_change(
             tracing::warn!(review.id = %change.id, error = %error, "files could not be fetched together");
         }
     }
-    let budget = Budget {
-        tokens: AtomicU64::new(engine.limits.review_tokens),
-        deadline: deadline(engine.clock.now(), engine.limits.review_time),
-    };
-    let budget = &budget;
-    // Boxed one by one: a stream over the closure's own futures cannot be shown to be `Send`.
-    let mut waiting: Vec<BoxFuture<'_, (usize, Turn)>> = Vec::with_capacity(plan.to_review.len());
-    for at in plan.to_review {
-        let Some(file) = change.files.get(at) else { continue };
-        let turn = take_turn(file, change, policy, engine, budget, stop, progress);
-        waiting.push(Box::pin(async move { (at, turn.await) }));
-    }
-    let side_by_side = engine.limits.concurrent_files.max(1);
-    let turns: Vec<(usize, Turn)> = futures_util::stream::iter(waiting).buffer_unordered(side_by_side).collect().await;
+    let scene = Scene::new(change, policy, engine, stop);
+    let turns = turn::take_turns(plan.to_review, &scene, progress).await;
     let stopped = turns.iter().any(|(_, turn)| matches!(turn, Turn::Stopped));
     let report = assemble(change, policy, plan.coverage, turns).await;
     if stopped { Err(Interrupted { partial: Box::new(report) }) } else { Ok(report) }
-}
-
-/// What all files of a change share.
-struct Budget {
-    tokens: AtomicU64,
-    deadline: Timestamp,
-}
-
-/// What became of one file's turn.
-enum Turn {
-    Reviewed(FileReview),
-    OutOf(&'static str),
-    Stopped,
-}
-
-async fn take_turn(
-    file: &ChangedFile,
-    change: &Change,
-    policy: &Policy,
-    engine: &Engine,
-    budget: &Budget,
-    stop: &CancellationToken,
-    progress: &ProgressSink,
-) -> Turn {
-    if stop.is_cancelled() {
-        return Turn::Stopped;
-    }
-    if engine.clock.now() >= budget.deadline {
-        return Turn::OutOf("the time for this review was used up");
-    }
-    let tokens_left = budget.tokens.load(Ordering::Relaxed);
-    if tokens_left == 0 {
-        return Turn::OutOf("the token budget of this review was used up");
-    }
-    let path = &file.file.diff.path;
-    progress(Progress::Started(path.clone()));
-    let turn = match file_review::review_file(file, change, policy, engine, tokens_left, stop).await {
-        Ok(review) => {
-            let spent = review.usage.input.saturating_add(review.usage.output);
-            let take = |left: u64| Some(left.saturating_sub(spent));
-            // The closure never refuses, so there is no failed update to look at.
-            let _ = budget.tokens.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-            Turn::Reviewed(review)
-        }
-        Err(file_review::Stopped) => Turn::Stopped,
-    };
-    progress(Progress::Finished(path.clone()));
-    turn
-}
-
-fn deadline(now: Timestamp, time: std::time::Duration) -> Timestamp {
-    SignedDuration::try_from(time).ok().and_then(|time| now.checked_add(time).ok()).unwrap_or(Timestamp::MAX)
 }
 
 async fn assemble(
@@ -342,8 +282,8 @@ fn parses_as_well(path: &str, before: &str, after: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diff::FileStatus;
     use crate::diff::parse::parse_patch;
-    use crate::diff::{FileDiff, FileStatus};
     use crate::review::finding::{Category, Severity};
 
     fn file(patch: &str, new_hunks: Vec<usize>) -> ChangedFile {
@@ -354,7 +294,7 @@ mod tests {
             hunks: parse_patch(patch).0,
         };
         ChangedFile {
-            file: PullFile { diff, blob_sha: None, no_patch: None, self_made: false },
+            file: PullFile { diff: Arc::new(diff), blob_sha: None, no_patch: None, self_made: false },
             new_hunks,
             known: vec![],
         }

@@ -235,6 +235,8 @@ fn render(name: &str, values: minijinja::Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::analysis::language::Language;
     use crate::analysis::outline::outline;
@@ -259,7 +261,7 @@ mod tests {
             hunks: parse_patch(PATCH).0,
         };
         let file = ChangedFile {
-            file: PullFile { diff, blob_sha: None, no_patch: None, self_made: false },
+            file: PullFile { diff: Arc::new(diff), blob_sha: None, no_patch: None, self_made: false },
             new_hunks: vec![0],
             known: vec![finding("Reads the file twice")],
         };

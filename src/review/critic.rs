@@ -276,6 +276,8 @@ fn missed(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::diff::parse::parse_patch;
     use crate::diff::{FileDiff, FileStatus};
@@ -285,7 +287,7 @@ mod tests {
         let hunks = parse_patch("@@ -1,2 +1,5 @@\n a\n+one();\n+two();\n+three();\n b").0;
         let diff = FileDiff { path: "a.rs".to_owned(), old_path: None, status: FileStatus::Modified, hunks };
         ChangedFile {
-            file: PullFile { diff, blob_sha: None, no_patch: None, self_made: false },
+            file: PullFile { diff: Arc::new(diff), blob_sha: None, no_patch: None, self_made: false },
             new_hunks: vec![0],
             known: Vec::new(),
         }

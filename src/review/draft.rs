@@ -186,6 +186,8 @@ fn unmask(finding: &mut Finding, diff: &FileDiff) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::diff::FileStatus;
     use crate::diff::parse::parse_patch;
@@ -202,7 +204,7 @@ mod tests {
             status: FileStatus::Renamed,
             hunks,
         };
-        let file = PullFile { diff, blob_sha: None, no_patch: None, self_made: false };
+        let file = PullFile { diff: Arc::new(diff), blob_sha: None, no_patch: None, self_made: false };
         ChangedFile { file, new_hunks, known }
     }
 
@@ -289,7 +291,7 @@ mod tests {
     fn a_masked_quote_gets_its_code_back() {
         let patch = "@@ -1 +1,2 @@\n a\n+let mail = \"jane.doe@example.org\";";
         let mut file = file(vec![0], Vec::new());
-        file.file.diff.hunks = parse_patch(patch).0;
+        Arc::make_mut(&mut file.file.diff).hunks = parse_patch(patch).0;
         let shown = redact("let mail = \"jane.doe@example.org\";").into_owned();
         assert!(shown.contains("[redacted:"), "{shown}");
         let draft = tidy(vec![finding("src/a.rs", &shown, "Personal data")], String::new(), &file, "m");

@@ -1,16 +1,15 @@
 //! The review of one file: reads what is needed, runs the reflective reviewer on it, and says what came of it.
 
-use tokio_util::sync::CancellationToken;
+use std::sync::Arc;
 
-use super::change::{Change, ChangedFile, Engine};
+use super::change::ChangedFile;
+use super::change::turn::Scene;
 use super::context::file_page;
 use super::critic;
 use super::draft::Draft;
 use super::finding::Finding;
-use super::policy::Policy;
 use super::reflective::FileTask;
 use crate::agent::graph::{self, Outcome, RunContext, RunError};
-use crate::agent::limits::Budget;
 use crate::agent::strategy::reflexion::{ReflectiveReviewer, Rounds};
 use crate::analysis::language;
 use crate::analysis::outline::{self, Outline};
@@ -35,21 +34,15 @@ pub struct FileReview {
     pub rounds: u32,
 }
 
-/// Reviews one file, from its checkpoint if it has one. `tokens_left` is what the change's budget still holds.
+/// Reviews one file, from its checkpoint if it has one. `tokens` is what it may spend of the change's budget.
 ///
 /// # Errors
-/// When `stop` was cancelled; the run goes on from its checkpoint next time.
-pub async fn review_file(
-    file: &ChangedFile,
-    change: &Change,
-    policy: &Policy,
-    engine: &Engine,
-    tokens_left: u64,
-    stop: &CancellationToken,
-) -> Result<FileReview, Stopped> {
+/// When the scene's `stop` was cancelled; the run goes on from its checkpoint next time.
+pub async fn review_file(file: &ChangedFile, scene: &Scene<'_>, tokens: u64) -> Result<FileReview, Stopped> {
     if file.new_hunks.is_empty() {
         return Ok(FileReview::default());
     }
+    let Scene { change, policy, engine, .. } = scene;
     let path = &file.file.diff.path;
     let head = match change.source.read(path).await {
         Ok(FileText::Text(text)) => Some(text),
@@ -68,11 +61,7 @@ pub async fn review_file(
         .then(|| "the embedded rules cannot read it: it is missing, not text, or too large".to_owned());
     let problem = page.too_large.clone().or(unseen);
     let task = FileTask { file, page, head: head.as_deref(), model };
-    let tools = ToolContext {
-        source: change.source.clone(),
-        files: change.files.iter().map(|f| f.file.diff.clone()).collect::<Vec<_>>().into(),
-        path: path.clone(),
-    };
+    let tools = ToolContext { source: change.source.clone(), files: Arc::clone(&scene.diffs), path: path.clone() };
     let toolbox = Toolbox::reviewing();
     let graph = ReflectiveReviewer {
         task: &task,
@@ -81,11 +70,10 @@ pub async fn review_file(
         tools: &tools,
         max_rounds: engine.limits.max_rounds,
     };
-    let budget = Budget::new(tokens_left, engine.limits.review_time, engine.clock.now());
     let run_id = format!("{}/{}", change.id, file.key());
+    let (checkpoints, events, clock) = (engine.checkpoints.clone(), engine.events.clone(), engine.clock.clone());
     let cx =
-        RunContext::new(run_id, engine.checkpoints.clone(), engine.events.clone(), engine.clock.clone(), stop.clone())
-            .with_budget(budget);
+        RunContext::new(run_id, checkpoints, events, clock, scene.stop.clone()).with_budget(scene.budget.part(tokens));
     let outcome = graph::run(&graph, Rounds::default(), &cx).await;
     came_to(outcome, problem, cx.budget.spent())
 }

@@ -90,6 +90,8 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::diff::parse::parse_patch;
     use crate::diff::{FileStatus, Side};
@@ -122,7 +124,7 @@ mod tests {
             status: FileStatus::Modified,
             hunks: parse_patch(patch).0,
         };
-        let file = PullFile { diff, blob_sha: None, no_patch: None, self_made: false };
+        let file = PullFile { diff: Arc::new(diff), blob_sha: None, no_patch: None, self_made: false };
         ChangedFile { file, new_hunks: vec![], known: vec![] }
     }
 

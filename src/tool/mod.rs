@@ -40,7 +40,7 @@ pub struct ToolContext {
     /// The repository at the head commit, read-only.
     pub source: Arc<dyn SourceTree>,
     /// The files of the change.
-    pub files: Arc<Vec<FileDiff>>,
+    pub files: Arc<Vec<Arc<FileDiff>>>,
     /// The path under review, which `path` arguments default to; empty in threads about no file.
     pub path: String,
 }

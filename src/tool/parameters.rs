@@ -58,7 +58,8 @@ pub fn path(given: Option<&str>, cx: &ToolContext) -> Result<String, ToolError> 
 /// The change of a file, if it is part of the change: by its present path, or by the one before a rename.
 pub fn change<'c>(path: &str, cx: &'c ToolContext) -> Option<&'c FileDiff> {
     let by_path = cx.files.iter().find(|file| file.path == path);
-    by_path.or_else(|| cx.files.iter().find(|file| file.old_path.as_deref() == Some(path)))
+    let found = by_path.or_else(|| cx.files.iter().find(|file| file.old_path.as_deref() == Some(path)));
+    found.map(AsRef::as_ref)
 }
 
 /// The text of a file at the head.

@@ -1,6 +1,7 @@
 //! Reads what the change does to a file.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -86,7 +87,7 @@ fn head(file: &FileDiff) -> String {
     format!("{} ({status}{from}, +{added} -{removed})", file.path)
 }
 
-fn files(files: &[FileDiff]) -> String {
+fn files(files: &[Arc<FileDiff>]) -> String {
     let mut out = format!("{} changed files\n", files.len());
     for (index, file) in files.iter().enumerate() {
         let line = head(file);
@@ -169,7 +170,7 @@ mod tests {
         let expected = "a (renamed from b, +1 -1)\n@@ -1,2 +1,2 @@\n   1    1   x\n   2      - y\n        2 + z\n";
         assert_eq!(hunks(&file, 1), Ok(expected.into()));
         assert!(matches!(hunks(&file, 2), Err(ToolError::BadArguments(_))));
-        assert_eq!(files(&[file]), "1 changed files\na (renamed from b, +1 -1)\n");
+        assert_eq!(files(&[Arc::new(file)]), "1 changed files\na (renamed from b, +1 -1)\n");
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub trait SourceTree: Send + Sync {
     /// [`ToolError::Transient`] when they cannot be listed for now.
     async fn list(&self) -> Result<(Vec<String>, bool), ToolError>;
 
-    /// Lets a remote tree fetch many files at once before they are read one by one.
+    /// Announces files that will be read one by one, in this order, so that a remote tree can fetch many at once.
     ///
     /// # Errors
     /// [`ToolError::Transient`] when it fails; reading one by one still works.

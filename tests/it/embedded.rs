@@ -32,7 +32,7 @@ async fn answer(now: &str, said: &str, toolbox: &Toolbox) -> (String, usize) {
     };
     let tools = ToolContext {
         source: Arc::new(Checkout::new(dir.path()).unwrap()),
-        files: Arc::new(vec![diff]),
+        files: Arc::new(vec![Arc::new(diff)]),
         path: "app.py".to_owned(),
     };
     let finding = json!({

@@ -10,6 +10,7 @@ use secondlook::chat::{ChatError, ChatModel, ModelRole};
 use secondlook::diff::make::make_hunks;
 use secondlook::diff::{FileDiff, FileStatus};
 use secondlook::github::{FileText, PullFile};
+use secondlook::review::change::turn::Scene;
 use secondlook::review::change::{Change, ChangedFile, Engine, Limits};
 use secondlook::review::file_review::{FileReview, Stopped, review_file};
 use secondlook::review::policy::Policy;
@@ -42,7 +43,7 @@ fn changed(old: &str, new: &str) -> ChangedFile {
     let hunks = make_hunks(old, new);
     let new_hunks = (0..hunks.len()).collect();
     let diff = FileDiff { path: "app/load.py".to_owned(), old_path: None, status: FileStatus::Modified, hunks };
-    let file = PullFile { diff, blob_sha: None, no_patch: None, self_made: false };
+    let file = PullFile { diff: Arc::new(diff), blob_sha: None, no_patch: None, self_made: false };
     ChangedFile { file, new_hunks, known: Vec::new() }
 }
 
@@ -84,7 +85,8 @@ impl Review {
             clock: self.bench.shared_clock(),
             limits: Limits { max_rounds: self.max_rounds, ..Limits::default() },
         };
-        review_file(&self.file, &change, &Policy::default(), &engine, self.tokens, &self.bench.stop).await
+        let policy = Policy::default();
+        review_file(&self.file, &Scene::new(&change, &policy, &engine, &self.bench.stop), self.tokens).await
     }
 }
 

@@ -47,7 +47,7 @@ fn added(line: u32, text: &str) -> FileDiff {
 }
 
 fn context(source: impl SourceTree + 'static) -> ToolContext {
-    let files = Arc::new(vec![added(5, "    os.system(\"rm -r \" + path)")]);
+    let files = Arc::new(vec![Arc::new(added(5, "    os.system(\"rm -r \" + path)"))]);
     ToolContext { source: Arc::new(source), files, path: "src/app.py".into() }
 }
 

@@ -120,6 +120,8 @@ fn finding(reported: &Reported) -> OutputFinding {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::diff::{DiffLine, FileDiff, FileStatus, Hunk, LineKind};
     use crate::review::anchor::{Anchor, Unplaced};
@@ -162,7 +164,7 @@ pub(super) mod tests {
 
     /// A review with a finding on a line, one on a removed line and one without a place.
     pub(in crate::cli::output) fn sample(with: impl FnOnce(&Reviewed<'_>)) {
-        let files = vec![FileDiff {
+        let files = vec![Arc::new(FileDiff {
             path: "src/a b.rs".into(),
             old_path: None,
             status: FileStatus::Modified,
@@ -178,7 +180,7 @@ pub(super) mod tests {
                     line(LineKind::Context, 12, 12, "}"),
                 ],
             }],
-        }];
+        })];
         let at = |side, start_line, line| Ok(Anchor { side, start_line, line });
         let report = Report {
             findings: vec![

@@ -7,6 +7,7 @@ pub mod pretty;
 pub mod sarif;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::diff::FileDiff;
 use crate::review::coverage::{Coverage, FileCoverage};
@@ -25,7 +26,7 @@ pub struct Reviewed<'a> {
     /// The name of the model.
     pub model: &'a str,
     /// The change, for the code that is shown with a finding.
-    pub files: &'a [FileDiff],
+    pub files: &'a [Arc<FileDiff>],
     /// The result.
     pub report: &'a Report,
 }

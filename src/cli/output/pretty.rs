@@ -3,6 +3,7 @@
 //! The text holds styles always; whoever prints it strips them where they are not wanted.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
@@ -57,7 +58,7 @@ pub fn render(reviewed: &Reviewed<'_>) -> String {
     text
 }
 
-fn finding(reported: &Reported, files: &[FileDiff]) -> String {
+fn finding(reported: &Reported, files: &[Arc<FileDiff>]) -> String {
     let finding = &reported.finding;
     let level = match finding.severity {
         Severity::Critical | Severity::Major => Level::ERROR,
@@ -109,7 +110,7 @@ struct Code {
 }
 
 /// The lines of the hunk around an anchor, on the anchor's side. `None` when the change does not hold them.
-fn code(anchor: &Anchor, path: &str, files: &[FileDiff]) -> Option<Code> {
+fn code(anchor: &Anchor, path: &str, files: &[Arc<FileDiff>]) -> Option<Code> {
     let number = |line: &DiffLine| match anchor.side {
         Side::Left => line.old,
         Side::Right => line.new,
@@ -221,7 +222,7 @@ mod tests {
                 let mut reported = reviewed.report.findings[0].clone();
                 reported.finding.path = "p".into();
                 reported.place = Ok(anchor.clone());
-                let text = finding(&reported, &[file]);
+                let text = finding(&reported, &[Arc::new(file)]);
                 assert!(text.contains("Panics when"));
             });
         }

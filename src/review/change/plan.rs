@@ -117,6 +117,8 @@ fn risk(file: &ChangedFile) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::diff::{FileDiff, Hunk};
     use crate::github::PullFile;
@@ -126,7 +128,7 @@ mod tests {
         let diff =
             FileDiff { path: path.into(), old_path: None, status: FileStatus::Modified, hunks: vec![hunk; hunks] };
         ChangedFile {
-            file: PullFile { diff, blob_sha: None, no_patch, self_made: false },
+            file: PullFile { diff: Arc::new(diff), blob_sha: None, no_patch, self_made: false },
             new_hunks: (0..hunks).collect(),
             known: vec![],
         }
@@ -137,7 +139,7 @@ mod tests {
         let mut old = file("src/old.rs", None, 1);
         old.new_hunks.clear();
         let mut deleted = file("src/gone.rs", None, 1);
-        deleted.file.diff.status = FileStatus::Removed;
+        Arc::make_mut(&mut deleted.file.diff).status = FileStatus::Removed;
         let files = [
             file("src/a.rs", None, 1),
             file("Cargo.lock", None, 1),
