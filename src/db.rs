@@ -61,6 +61,9 @@ pub enum DbError {
         /// Why.
         reason: String,
     },
+    /// The write was not made, because the work it belongs to is another's now.
+    #[error("another worker has taken this job over; nothing was written")]
+    Fenced,
 }
 
 impl DbError {
@@ -68,7 +71,7 @@ impl DbError {
     pub fn retry(&self) -> Retry {
         match self {
             Self::BadUrl(_) | Self::Corrupt { .. } => Retry::Never,
-            Self::Unavailable(_) | Self::Query(_) => Retry::Backoff,
+            Self::Unavailable(_) | Self::Query(_) | Self::Fenced => Retry::Backoff,
         }
     }
 

@@ -24,6 +24,7 @@ use super::etag::{self, EtagCache};
 use super::rate::{Budgets, Payer, Resource};
 use super::{Repository, User, wire};
 use crate::clock::SharedClock;
+use crate::queue::store::tenure::Tenure;
 
 /// The media type of GitHub's JSON.
 pub(super) const JSON: &str = "application/vnd.github+json";
@@ -83,6 +84,8 @@ pub struct RepositoryClient {
     pub(super) connection: Connection,
     pub(super) credentials: Credentials,
     pub(super) repository: Arc<Repository>,
+    /// The lease of the job it writes for.
+    pub(super) tenure: Option<Tenure>,
 }
 
 /// Who the App is on GitHub.
@@ -129,6 +132,7 @@ pub async fn convert_manifest(settings: &Settings, code: &str) -> Result<Convert
         accept: JSON,
         body: None,
         what: "App for this code (it is valid for one hour and for one use; create the App again)",
+        tenure: None,
     };
     let answer = connection.send(&Credentials::Anonymous, &request).await.map_err(|error| match error {
         GitHubError::Unprocessable(_) => GitHubError::NotFound(request.what.to_owned()),
@@ -158,6 +162,7 @@ impl GitHubApp {
             connection: self.connection.clone(),
             credentials: Credentials::Installation { key: self.key.clone(), scope },
             repository: Arc::new(repository.clone()),
+            tenure: None,
         }
     }
 }
@@ -202,6 +207,8 @@ pub(super) struct Request<'a> {
     pub(super) body: Option<Value>,
     /// What is asked for, as an error names it ("pull request 7 of acme/app").
     pub(super) what: &'a str,
+    /// What must be ours at the moment of sending.
+    pub(super) tenure: Option<&'a Tenure>,
 }
 
 /// A successful answer.
@@ -317,6 +324,7 @@ impl Connection {
             accept: JSON,
             body: Some(repository.map_or_else(|| json!({}), |repository| json!({ "repository_ids": [repository] }))),
             what: &what,
+            tenure: None,
         };
         let assertion = key.assertion(now)?;
         let answer = self.exchange(Payer::App, Some(&assertion), &request).await.map_err(|error| match error {
@@ -352,6 +360,10 @@ impl Connection {
         let key = etag::Key { payer, url: url.clone(), accept: request.accept };
         let known = if request.method == Method::GET { inner.etags.get(&key) } else { None };
         for _ in 0..=MAX_REDIRECTS {
+            if let Some(tenure) = request.tenure {
+                // Asked last of all: waiting for a turn or for a token may have taken longer than the lease.
+                tenure.ensure().await.map_err(|error| GitHubError::NotSent(error.to_string()))?;
+            }
             let (status, headers, body) = self.once(&url, token, request, known.as_ref().map(|(etag, _)| etag)).await?;
             inner.budgets.note(payer, resource, &headers);
             metrics::counter!("secondlook_github_requests_total",

@@ -47,6 +47,9 @@ pub enum GitHubError {
     /// An answer that is not what the documentation promises.
     #[error("GitHub's answer cannot be read: {0}")]
     Unreadable(String),
+    /// A write was held back, because it is not certain that it is still ours to make; GitHub has not been asked.
+    #[error("nothing was sent to GitHub: {0}")]
+    NotSent(String),
     /// An unexpected status.
     #[error("GitHub answered {status}: {message}")]
     Unexpected {
@@ -62,7 +65,7 @@ impl GitHubError {
     pub fn retry(&self) -> Retry {
         match self {
             Self::RateLimited { wait } => Retry::After(*wait),
-            Self::Unavailable(_) | Self::Unreadable(_) => Retry::Backoff,
+            Self::Unavailable(_) | Self::Unreadable(_) | Self::NotSent(_) => Retry::Backoff,
             Self::Unprocessable(message) if message.contains("No commit found for SHA") => Retry::Backoff,
             _ => Retry::Never,
         }

@@ -13,6 +13,7 @@ use super::endpoint::segment;
 use super::error::GitHubError;
 use super::{Repository, wire};
 use crate::clock::SharedClock;
+use crate::queue::store::tenure::Tenure;
 
 /// Entries of one page, the most that GitHub gives.
 pub(super) const PER_PAGE: usize = 100;
@@ -32,7 +33,14 @@ impl RepositoryClient {
             connection: Connection::new(settings, clock)?,
             credentials: Credentials::Person(token.clone()),
             repository: Arc::new(repository.clone()),
+            tenure: None,
         })
+    }
+
+    /// The same, for a job: it writes only while the job's lease is held, which it asks right before each write.
+    #[must_use]
+    pub fn while_held(self, tenure: Option<Tenure>) -> Self {
+        Self { tenure, ..self }
     }
 
     /// The repository it acts in.
@@ -53,7 +61,8 @@ impl RepositoryClient {
         body: Option<Value>,
         what: &str,
     ) -> Result<Answer, GitHubError> {
-        let request = Request { method, route: self.route(rest), accept: JSON, body, what };
+        let tenure = self.tenure.as_ref().filter(|_| method != Method::GET);
+        let request = Request { method, route: self.route(rest), accept: JSON, body, what, tenure };
         self.connection.send(&self.credentials, &request).await
     }
 
@@ -74,7 +83,7 @@ impl RepositoryClient {
 
     /// Reads the bytes behind a route.
     pub(super) async fn get_raw(&self, rest: &str, what: &str) -> Result<Bytes, GitHubError> {
-        let request = Request { method: Method::GET, route: self.route(rest), accept: RAW, body: None, what };
+        let request = Request { method: Method::GET, route: self.route(rest), accept: RAW, body: None, what, tenure: None };
         Ok(self.connection.send(&self.credentials, &request).await?.body)
     }
 
@@ -108,7 +117,7 @@ impl RepositoryClient {
         what: &str,
     ) -> Result<(Value, Vec<Value>), GitHubError> {
         let body = Some(json!({ "query": query, "variables": variables }));
-        let request = Request { method: Method::POST, route: GRAPHQL.into(), accept: JSON, body, what };
+        let request = Request { method: Method::POST, route: GRAPHQL.into(), accept: JSON, body, what, tenure: None };
         let answer = self.connection.send(&self.credentials, &request).await?;
         let wire::GraphQl { data, errors } = answer.json(what)?;
         match data {

@@ -3,11 +3,12 @@
 use super::worker::{End, JobError, Worker};
 use super::{Job, PullRef, Trigger, check};
 use crate::github::Conclusion;
+use crate::queue::worker::Stop;
 
-pub(super) async fn run(worker: &Worker, pull: &PullRef) -> Result<End, JobError> {
-    let client = worker.client(pull)?;
+pub(super) async fn run(worker: &Worker, pull: &PullRef, stop: &Stop) -> Result<End, JobError> {
+    let client = worker.client(pull.installation, &pull.repository, stop)?;
     let now = client.pull_request(pull.number).await?;
-    let store = worker.app.pulls();
+    let store = worker.pulls(stop);
     if now.open {
         store.set_outcome(pull.ids(), None).await?;
         // Reopened since. Where that event came first, this one has cancelled its review.

@@ -3,12 +3,14 @@
 
 use super::worker::{End, JobError, Worker};
 use crate::github::{CheckRun, CheckStatus, Conclusion, Repository};
+use crate::queue::worker::Stop;
 
 pub(super) async fn run(
     worker: &Worker,
     installation: u64,
     repository: &Repository,
     head_sha: &str,
+    stop: &Stop,
 ) -> Result<End, JobError> {
     let run = CheckRun {
         head_sha: head_sha.to_owned(),
@@ -20,6 +22,6 @@ pub(super) async fn run(
         external_id: format!("merge-group:{}:{head_sha}", repository.id),
         details_url: None,
     };
-    worker.github()?.repository(installation, repository).create_check_run(&run).await?;
+    worker.client(installation, repository, stop)?.create_check_run(&run).await?;
     Ok(End::Done)
 }

@@ -42,7 +42,8 @@ pub(super) async fn run(
     job: &str,
     stop: &Stop,
 ) -> Result<End, JobError> {
-    let review = Review { worker, pull, client: worker.client(pull)?, store: worker.app.pulls(), stop };
+    let client = worker.client(pull.installation, &pull.repository, stop)?;
+    let review = Review { worker, pull, client, store: worker.pulls(stop), stop };
     let asked = matches!(trigger, Trigger::Asked | Trigger::AskedForNew);
     let state = review.store.state(pull.ids()).await?;
     let now = review.client.pull_request(pull.number).await?;
@@ -81,8 +82,14 @@ pub(super) async fn run(
 }
 
 /// Ends the open check run of a review that is given up: neutral, with the reason.
-pub(super) async fn report_failure(worker: &Worker, pull: &PullRef, reason: &str) -> Result<(), JobError> {
-    let (client, store) = (worker.client(pull)?, worker.app.pulls());
+pub(super) async fn report_failure(
+    worker: &Worker,
+    pull: &PullRef,
+    reason: &str,
+    stop: &Stop,
+) -> Result<(), JobError> {
+    let client = worker.client(pull.installation, &pull.repository, stop)?;
+    let store = worker.pulls(stop);
     let Some((head, id)) = unfinished(&client, &store, pull).await? else { return Ok(()) };
     let summary = format!("The review was given up: {}.", crate::review::markdown::sanitise_line(reason, 1_000));
     let run = ended(pull, &head, Conclusion::Neutral, "Not reviewed", summary);

@@ -81,13 +81,12 @@ impl Place {
 
 impl<'w> Talk<'w> {
     pub(super) async fn new(worker: &'w Worker, pull: &'w PullRef, stop: &'w Stop) -> Result<Self, JobError> {
-        let app = worker.github()?;
         Ok(Self {
             worker,
             pull,
-            client: app.repository(pull.installation, &pull.repository),
-            store: worker.app.pulls(),
-            us: app.identity().await?,
+            client: worker.client(pull.installation, &pull.repository, stop)?,
+            store: worker.pulls(stop),
+            us: worker.github()?.identity().await?,
             stop,
         })
     }

@@ -4,19 +4,21 @@ use async_trait::async_trait;
 
 use super::store::Installations;
 use super::{
-    Job, PullRef, close_pull_request, forget_repositories, reply_to_comment, report_merge_group, rerun_check,
+    Job, close_pull_request, forget_repositories, reply_to_comment, report_merge_group, rerun_check,
     review_pull_request, run_command,
 };
 use crate::agent::graph::RunError;
 use crate::app::App;
 use crate::db::DbError;
 use crate::github::client::{GitHubApp, RepositoryClient};
+use crate::github::Repository;
 use crate::github::error::GitHubError;
 use crate::queue::Lease;
 use crate::queue::store::{Outcome, Queue};
 use crate::queue::worker::{Handler, Stop};
 use crate::retry::{Retry, backoff};
 use crate::review::publish::PublishError;
+use crate::review::store::PullStore;
 
 /// The handler of all jobs.
 pub struct Worker {
@@ -86,9 +88,19 @@ impl Worker {
         self.app.github.get().ok_or(JobError::NotConfigured)
     }
 
-    /// A client for the repository of a pull request.
-    pub(super) fn client(&self, pull: &PullRef) -> Result<RepositoryClient, JobError> {
-        Ok(self.github()?.repository(pull.installation, &pull.repository))
+    /// A client for a repository, which writes only while the job's lease is held.
+    pub(super) fn client(
+        &self,
+        installation: u64,
+        repository: &Repository,
+        stop: &Stop,
+    ) -> Result<RepositoryClient, JobError> {
+        Ok(self.github()?.repository(installation, repository).while_held(stop.tenure.clone()))
+    }
+
+    /// What is kept of pull requests, written only while the job's lease is held.
+    pub(super) fn pulls(&self, stop: &Stop) -> PullStore {
+        self.app.pulls().while_held(stop.tenure.clone())
     }
 
     /// Puts a job into the queue, due now.
@@ -107,35 +119,35 @@ impl Worker {
             }
             Job::ReplyToComment { pull, comment } => reply_to_comment::run(self, pull, *comment, stop).await,
             Job::RunCommand { pull, comment } => run_command::run(self, pull, *comment, stop).await,
-            Job::ClosePullRequest { pull } => close_pull_request::run(self, pull).await,
+            Job::ClosePullRequest { pull } => close_pull_request::run(self, pull, stop).await,
             Job::ReportMergeGroup { installation, repository, head_sha } => {
-                report_merge_group::run(self, *installation, repository, head_sha).await
+                report_merge_group::run(self, *installation, repository, head_sha, stop).await
             }
             Job::RerunCheck { installation, repository, head_sha } => {
                 rerun_check::run(self, *installation, repository, head_sha).await
             }
             Job::ForgetRepositories { installation, repositories } => {
-                forget_repositories::run(self, *installation, repositories).await
+                forget_repositories::run(self, *installation, repositories, stop).await
             }
         }
     }
 
     /// What the queue is to do about an error.
-    async fn after(&self, lease: &Lease<Job>, error: JobError) -> Outcome {
+    async fn after(&self, lease: &Lease<Job>, error: JobError, stop: &Stop) -> Outcome {
         if self.is_gone(&lease.job, &error).await {
             tracing::info!(job.error = %error, "the repository is out of reach; the job is dropped");
             return Outcome::Finished;
         }
         let wait = match error.retry() {
             Retry::Never => {
-                self.give_up(&lease.job, &error).await;
+                self.give_up(&lease.job, &error, stop).await;
                 return Outcome::Failed(error.to_string());
             }
             Retry::After(wait) => wait,
             Retry::Backoff => backoff(lease.attempt),
         };
         if lease.attempt >= self.queue.settings().max_attempts {
-            self.give_up(&lease.job, &error).await;
+            self.give_up(&lease.job, &error, stop).await;
         }
         let now = self.app.clock.now();
         let wait = jiff::SignedDuration::try_from(wait).unwrap_or(jiff::SignedDuration::from_mins(60));
@@ -162,9 +174,9 @@ impl Worker {
     }
 
     /// Says where people look why there is no review, when one is given up.
-    async fn give_up(&self, job: &Job, error: &JobError) {
+    async fn give_up(&self, job: &Job, error: &JobError, stop: &Stop) {
         let Job::ReviewPullRequest { pull, .. } = job else { return };
-        if let Err(failure) = review_pull_request::report_failure(self, pull, &error.to_string()).await {
+        if let Err(failure) = review_pull_request::report_failure(self, pull, &error.to_string(), stop).await {
             tracing::warn!(error = %failure, "the check run could not say that the review was given up");
         }
     }
@@ -176,7 +188,7 @@ impl Handler<Job> for Worker {
         match self.work(lease, stop).await {
             Ok(End::Done) => Outcome::Finished,
             Ok(End::Stopped) | Err(JobError::Run(RunError::Interrupted)) => Outcome::Released,
-            Err(error) => self.after(lease, error).await,
+            Err(error) => self.after(lease, error, stop).await,
         }
     }
 }

@@ -13,8 +13,10 @@
 //!   finds a deadlock.
 
 mod overview;
+pub mod tenure;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
@@ -22,8 +24,10 @@ use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::query::Query;
 use sqlx::{Any, Row};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::{Lease, NewJob, Settings};
+use tenure::Tenure;
 use crate::clock::SharedClock;
 use crate::db::{Backend, Db, DbError, Tx};
 use crate::ids::new_id;
@@ -71,6 +75,15 @@ macro_rules! replaced {
            AND newer.state = 'queued' AND newer.supersedes = 1))"
     };
 }
+
+/// Extends a lease and says whether a newer job waits in its place.
+const EXTEND: &str = concat!(
+    "UPDATE jobs SET lease_until = $4, interrupted = CASE WHEN interrupted = 0 AND ",
+    replaced!(),
+    " THEN 1 ELSE interrupted END",
+    fence!(),
+    " RETURNING interrupted"
+);
 
 /// A queue of jobs `J` in the database. Cheap to clone.
 pub struct Queue<J> {
@@ -178,7 +191,20 @@ impl<J> Queue<J> {
     }
 
     fn lease_end(&self) -> i64 {
-        self.now().saturating_add(i64::try_from(self.settings.lease.as_millis()).unwrap_or(i64::MAX))
+        later(self.clock.now(), self.settings.lease)
+    }
+
+    /// The holding of a lease, which asks the job to stop through `stop` when another wants its place.
+    pub fn tenure<T>(&self, lease: &Lease<T>, stop: CancellationToken) -> Tenure {
+        Tenure {
+            db: self.db.clone(),
+            clock: self.clock.clone(),
+            lease: self.settings.lease,
+            id: lease.id.clone(),
+            worker: lease.worker.clone(),
+            attempt: lease.attempt,
+            stop,
+        }
     }
 }
 
@@ -287,16 +313,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
     /// # Errors
     /// When the statement fails.
     pub async fn extend<T>(&self, lease: &Lease<T>) -> Result<Hold, DbError> {
-        let extend = concat!(
-            "UPDATE jobs SET lease_until = $4, interrupted = CASE WHEN interrupted = 0 AND ",
-            replaced!(),
-            " THEN 1 ELSE interrupted END",
-            fence!(),
-            " RETURNING interrupted"
-        );
-        let row = fenced(extend, lease).bind(self.lease_end()).fetch_optional(self.db.pool()).await?;
-        let Some(row) = row else { return Ok(Hold::Lost) };
-        Ok(if row.try_get::<i64, _>(0)? == 0 { Hold::Held } else { Hold::Interrupted })
+        self.tenure(lease, CancellationToken::new()).look().await
     }
 
     /// Ends a lease. Returns false, and changes nothing, when it was lost before. A job that goes back to the queue
@@ -308,7 +325,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
     pub async fn finish(&self, lease: &Lease<J>, outcome: &Outcome) -> Result<bool, DbError> {
         match outcome {
             Outcome::Finished => {
-                let done = fenced(concat!("DELETE FROM jobs", fence!()), lease).execute(self.db.pool()).await?;
+                let done = fenced(concat!("DELETE FROM jobs", fence!()), of(lease)).execute(self.db.pool()).await?;
                 Ok(done.rows_affected() > 0)
             }
             Outcome::Failed(reason) => self.fail(lease, reason).await,
@@ -381,7 +398,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
         // first finds it the next time.
         for _ in 0..3 {
             let dropped = concat!("DELETE FROM jobs", fence!(), " AND (interrupted = 2 OR ", replaced!(), ")");
-            let dropped = fenced(dropped, lease).execute(self.db.pool()).await?;
+            let dropped = fenced(dropped, of(lease)).execute(self.db.pool()).await?;
             if dropped.rows_affected() > 0 {
                 return Ok(true);
             }
@@ -391,7 +408,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
                 fence!(),
                 " AND interrupted <> 2"
             );
-            let back = fenced(back, lease)
+            let back = fenced(back, of(lease))
                 .bind(i64::from(at.is_none()))
                 .bind(at.map_or(0, Timestamp::as_millisecond))
                 .bind(clip(reason))
@@ -410,7 +427,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
     async fn fail(&self, lease: &Lease<J>, reason: &str) -> Result<bool, DbError> {
         let failed =
             concat!("UPDATE jobs SET state = 'dead', worker = NULL, lease_until = NULL, reason = $4", fence!());
-        let failed = fenced(failed, lease).bind(clip(reason)).execute(self.db.pool()).await?;
+        let failed = fenced(failed, of(lease)).bind(clip(reason)).execute(self.db.pool()).await?;
         Ok(failed.rows_affected() > 0)
     }
 
@@ -424,9 +441,19 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
     }
 }
 
-/// A statement with [`fence`] in it and its three values bound.
-fn fenced<'q, J>(sql: &'static str, lease: &'q Lease<J>) -> Query<'q, Any, AnyArguments> {
-    sqlx::query(sql).bind(&lease.id).bind(&lease.worker).bind(i64::from(lease.attempt))
+/// A statement with [`fence`] in it and its three values bound: row, holder, attempt.
+fn fenced<'q>(sql: &'static str, (id, worker, attempt): (&'q str, &'q str, u32)) -> Query<'q, Any, AnyArguments> {
+    sqlx::query(sql).bind(id).bind(worker).bind(i64::from(attempt))
+}
+
+/// The three values of a lease that [`fenced`] wants.
+fn of<J>(lease: &Lease<J>) -> (&str, &str, u32) {
+    (&lease.id, &lease.worker, lease.attempt)
+}
+
+/// An instant `wait` after `now`, as rows keep it.
+fn later(now: Timestamp, wait: Duration) -> i64 {
+    now.as_millisecond().saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX))
 }
 
 fn read_lease<J: DeserializeOwned>(row: &AnyRow) -> Result<Lease<J>, DbError> {

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::Lease;
+use super::store::tenure::Tenure;
 use super::store::{Hold, Outcome, Queue};
 use crate::db::DbError;
 use crate::ids::new_id;
@@ -32,6 +33,9 @@ const GAUGES: Duration = Duration::from_secs(10);
 pub struct Stop {
     /// A newer job wants this one's place, or the process is stopping, or the lease is lost.
     pub token: CancellationToken,
+    /// The lease behind the work, to be asked before anything is written that cannot be taken back; none where nobody
+    /// else could take the work over.
+    pub tenure: Option<Tenure>,
 }
 
 /// Does the work of a job.
@@ -155,8 +159,10 @@ where
         let started = queue.clock().now();
         let waited = started.duration_since(lease.enqueued_at);
         metrics::histogram!("secondlook_job_wait_seconds", "kind" => lease.kind.clone()).record(waited.as_secs_f64());
-        let stop = Stop { token: shutdown.child_token() };
-        let heartbeat = Heartbeat::start(queue.clone(), lease, stop.token.clone());
+        let token = shutdown.child_token();
+        let tenure = queue.tenure(lease, token.clone());
+        let heartbeat = Heartbeat::start(queue.clone(), tenure.clone());
+        let stop = Stop { token, tenure: Some(tenure) };
         let work = AssertUnwindSafe(handler.handle(lease, &stop)).catch_unwind();
         let outcome = tokio::select! {
             outcome = work => outcome.unwrap_or_else(|_| {
@@ -245,21 +251,11 @@ async fn keep_gauges<J>(queue: Queue<J>, shutdown: CancellationToken) {
 struct Heartbeat(AbortHandle);
 
 impl Heartbeat {
-    fn start<J>(queue: Queue<J>, lease: &Lease<J>, stop: CancellationToken) -> Self
+    fn start<J>(queue: Queue<J>, tenure: Tenure) -> Self
     where
-        J: Serialize + DeserializeOwned + Send + Sync + 'static,
+        J: Send + Sync + 'static,
     {
-        // The job itself is not needed to name its row.
-        let lease = Lease {
-            id: lease.id.clone(),
-            kind: lease.kind.clone(),
-            key: lease.key.clone(),
-            attempt: lease.attempt,
-            worker: lease.worker.clone(),
-            enqueued_at: lease.enqueued_at,
-            job: (),
-        };
-        Self(tokio::spawn(beat(queue, lease, stop).in_current_span()).abort_handle())
+        Self(tokio::spawn(beat(queue, tenure).in_current_span()).abort_handle())
     }
 }
 
@@ -269,10 +265,7 @@ impl Drop for Heartbeat {
     }
 }
 
-async fn beat<J>(queue: Queue<J>, lease: Lease<()>, stop: CancellationToken)
-where
-    J: Serialize + DeserializeOwned + Send + Sync,
-{
+async fn beat<J>(queue: Queue<J>, tenure: Tenure) {
     let every = (queue.settings().lease / 3).min(LOOK);
     let mut changes = queue.changes();
     let mut held_until = after(queue.clock().now(), queue.settings().lease);
@@ -281,24 +274,24 @@ where
             () = tokio::time::sleep(every) => {}
             _ = changes.changed() => {}
         }
-        match queue.extend(&lease).await {
+        let stopping = tenure.stop_asked();
+        match tenure.look().await {
             Ok(Hold::Held) => held_until = after(queue.clock().now(), queue.settings().lease),
             Ok(Hold::Interrupted) => {
                 held_until = after(queue.clock().now(), queue.settings().lease);
-                if !stop.is_cancelled() {
+                if !stopping {
                     tracing::info!("A newer job wants this one's place; it stops at its next checkpoint");
-                    stop.cancel();
                 }
             }
             Ok(Hold::Lost) => {
                 tracing::warn!("The lease is lost; the job stops");
-                return stop.cancel();
+                return;
             }
             Err(error) => {
                 tracing::warn!(error = %error, "A lease could not be extended");
                 if queue.clock().now() >= held_until {
                     tracing::warn!("The lease has run out unextended; the job stops");
-                    return stop.cancel();
+                    return tenure.ask_to_stop();
                 }
             }
         }

@@ -12,6 +12,7 @@ use super::report::Reported;
 use crate::clock::SharedClock;
 use crate::db::{Db, DbError, Tx};
 use crate::diff::interdiff::HunkKey;
+use crate::queue::store::tenure::Tenure;
 
 /// A pull request by the stable id of its repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -51,12 +52,29 @@ pub struct ReviewedHunks {
 pub struct PullStore {
     db: Db,
     clock: SharedClock,
+    tenure: Option<Tenure>,
 }
 
 impl PullStore {
     /// Over `db`.
     pub fn new(db: Db, clock: SharedClock) -> Self {
-        Self { db, clock }
+        Self { db, clock, tenure: None }
+    }
+
+    /// The same, for a job: it writes only while the job's lease is held. A worker that lost it without noticing would
+    /// otherwise undo the books of the one that took over, and a review would be written twice for it.
+    #[must_use]
+    pub fn while_held(self, tenure: Option<Tenure>) -> Self {
+        Self { tenure, ..self }
+    }
+
+    /// Begins to write: every write is in such a transaction.
+    pub(super) async fn begin(&self) -> Result<Tx<'static>, DbError> {
+        let mut tx = self.db.begin().await?;
+        if let Some(tenure) = &self.tenure {
+            tenure.ensure_in(&mut tx).await?;
+        }
+        Ok(tx)
     }
 
     /// The database, for transactions that span several stores.
@@ -112,7 +130,8 @@ impl PullStore {
     }
 
     async fn set_check(&self, pull: PullKey, head: Option<&str>, id: Option<u64>) -> Result<(), DbError> {
-        self.ensure(pull).await?;
+        let mut tx = self.begin().await?;
+        self.ensure_in(&mut tx, pull).await?;
         sqlx::query(
             "UPDATE pulls SET check_head = $3, check_run = $4, updated_at = $5 WHERE repository = $1 AND number = $2",
         )
@@ -121,8 +140,9 @@ impl PullStore {
         .bind(head)
         .bind(id.map(signed))
         .bind(self.now())
-        .execute(self.db.pool())
+        .execute(&mut *tx)
         .await?;
+        tx.commit().await?;
         Ok(())
     }
 
@@ -131,14 +151,16 @@ impl PullStore {
     /// # Errors
     /// When the statement fails.
     pub async fn set_paused(&self, pull: PullKey, paused: bool) -> Result<(), DbError> {
-        self.ensure(pull).await?;
+        let mut tx = self.begin().await?;
+        self.ensure_in(&mut tx, pull).await?;
         sqlx::query("UPDATE pulls SET paused = $3, updated_at = $4 WHERE repository = $1 AND number = $2")
             .bind(signed(pull.repository))
             .bind(signed(pull.number))
             .bind(i64::from(paused))
             .bind(self.now())
-            .execute(self.db.pool())
+            .execute(&mut *tx)
             .await?;
+        tx.commit().await?;
         Ok(())
     }
 
@@ -147,14 +169,16 @@ impl PullStore {
     /// # Errors
     /// When the statement fails.
     pub async fn set_outcome(&self, pull: PullKey, outcome: Option<&str>) -> Result<(), DbError> {
-        self.ensure(pull).await?;
+        let mut tx = self.begin().await?;
+        self.ensure_in(&mut tx, pull).await?;
         sqlx::query("UPDATE pulls SET outcome = $3, updated_at = $4 WHERE repository = $1 AND number = $2")
             .bind(signed(pull.repository))
             .bind(signed(pull.number))
             .bind(outcome)
             .bind(self.now())
-            .execute(self.db.pool())
+            .execute(&mut *tx)
             .await?;
+        tx.commit().await?;
         Ok(())
     }
 
@@ -192,6 +216,7 @@ impl PullStore {
     /// # Errors
     /// When the statement fails.
     pub async fn set_comment(&self, pull: PullKey, fingerprint: &str, comment: u64) -> Result<(), DbError> {
+        let mut tx = self.begin().await?;
         sqlx::query(
             "UPDATE findings SET comment_id = $4, updated_at = $5
              WHERE repository = $1 AND number = $2 AND fingerprint = $3",
@@ -201,8 +226,9 @@ impl PullStore {
         .bind(fingerprint)
         .bind(signed(comment))
         .bind(self.now())
-        .execute(self.db.pool())
+        .execute(&mut *tx)
         .await?;
+        tx.commit().await?;
         Ok(())
     }
 
@@ -211,7 +237,7 @@ impl PullStore {
     /// # Errors
     /// When a statement fails; nothing is deleted then.
     pub async fn forget_repository(&self, repository: u64) -> Result<(), DbError> {
-        let mut tx = self.db.begin().await?;
+        let mut tx = self.begin().await?;
         for sql in [
             "DELETE FROM posts WHERE repository = $1",
             "DELETE FROM findings WHERE repository = $1",
@@ -332,13 +358,6 @@ impl PullStore {
                 .await?;
             }
         }
-        Ok(())
-    }
-
-    async fn ensure(&self, pull: PullKey) -> Result<(), DbError> {
-        let mut tx = self.db.begin().await?;
-        self.ensure_in(&mut tx, pull).await?;
-        tx.commit().await?;
         Ok(())
     }
 

@@ -29,6 +29,7 @@ mod scenarios;
 mod scripted;
 mod serve;
 mod setup;
+mod takeover;
 mod tools;
 mod webhook;
 mod worker;

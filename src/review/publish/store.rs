@@ -82,7 +82,7 @@ impl PullStore {
         reviews: &[PlannedReview],
         findings: &[crate::review::report::Reported],
     ) -> Result<OpenRound, DbError> {
-        let mut tx = self.db().begin().await?;
+        let mut tx = self.begin().await?;
         let row = sqlx::query(
             "SELECT CAST(count(*) AS BIGINT) FROM posts WHERE repository = $1 AND number = $2 AND kind = $3",
         )
@@ -164,13 +164,15 @@ impl PullStore {
     /// # Errors
     /// When the statement fails.
     pub async fn keep_review(&self, id: &str, state: PostState, review: &PlannedReview) -> Result<(), DbError> {
+        let mut tx = self.begin().await?;
         sqlx::query("UPDATE posts SET state = $2, content = $3, updated_at = $4 WHERE id = $1")
             .bind(id)
             .bind(state_word(state))
             .bind(to_json("review", review)?)
             .bind(self.now())
-            .execute(self.db().pool())
+            .execute(&mut *tx)
             .await?;
+        tx.commit().await?;
         Ok(())
     }
 
@@ -185,7 +187,7 @@ impl PullStore {
         review: &PlannedReview,
         github_id: u64,
     ) -> Result<(), DbError> {
-        let mut tx = self.db().begin().await?;
+        let mut tx = self.begin().await?;
         sqlx::query("UPDATE posts SET state = $2, content = $3, github_id = $4, updated_at = $5 WHERE id = $1")
             .bind(id)
             .bind(state_word(PostState::Posted))
@@ -208,7 +210,7 @@ impl PullStore {
     /// # Errors
     /// When a statement fails.
     pub async fn settle_round(&self, pull: PullKey, round: &OpenRound) -> Result<(), DbError> {
-        let mut tx = self.db().begin().await?;
+        let mut tx = self.begin().await?;
         let plan = &round.plan;
         self.set_reviewed(&mut tx, pull, (&plan.base, &plan.head), &plan.hunks).await?;
         self.set_state_in(&mut tx, &round.id, PostState::Posted).await?;
@@ -221,7 +223,7 @@ impl PullStore {
     /// # Errors
     /// When a statement fails.
     pub async fn abandon_round(&self, pull: PullKey, round: &OpenRound) -> Result<(), DbError> {
-        let mut tx = self.db().begin().await?;
+        let mut tx = self.begin().await?;
         for open in &round.reviews {
             if open.state == PostState::Posted {
                 continue;
@@ -246,6 +248,7 @@ impl PullStore {
         cause: &str,
         content: &str,
     ) -> Result<Post, DbError> {
+        let mut tx = self.begin().await?;
         sqlx::query(
             "INSERT INTO posts (id, repository, number, kind, cause, state, content, updated_at)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (repository, number, kind, cause) DO NOTHING",
@@ -258,8 +261,9 @@ impl PullStore {
         .bind(state_word(PostState::Planned))
         .bind(content)
         .bind(self.now())
-        .execute(self.db().pool())
+        .execute(&mut *tx)
         .await?;
+        tx.commit().await?;
         self.answer(pull, kind, cause)
             .await?
             .ok_or(DbError::Corrupt { what: "answer", reason: "its row was deleted while it was planned".into() })
@@ -289,13 +293,15 @@ impl PullStore {
     /// # Errors
     /// When the statement fails.
     pub async fn set_answer(&self, id: &str, state: PostState, github_id: Option<u64>) -> Result<(), DbError> {
+        let mut tx = self.begin().await?;
         sqlx::query("UPDATE posts SET state = $2, github_id = $3, updated_at = $4 WHERE id = $1")
             .bind(id)
             .bind(state_word(state))
             .bind(github_id.map(signed))
             .bind(self.now())
-            .execute(self.db().pool())
+            .execute(&mut *tx)
             .await?;
+        tx.commit().await?;
         Ok(())
     }
 
