@@ -5,7 +5,10 @@ use sqlx::Row;
 use super::{Backend, Db, DbError, Tx};
 
 /// Every migration, oldest first; the version of a schema is how many of them it has. A released one never changes.
-const MIGRATIONS: &[(&str, &str)] = &[("initial", include_str!("migrations/0001_initial.sql"))];
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("initial", include_str!("migrations/0001_initial.sql")),
+    ("given_up", include_str!("migrations/0002_given_up.sql")),
+];
 
 /// Applies what is missing.
 pub(super) async fn migrate(db: &Db) -> Result<(), DbError> {

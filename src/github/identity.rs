@@ -53,7 +53,8 @@ impl GitHubApp {
         route: &str,
         what: &str,
     ) -> Result<T, GitHubError> {
-        let request = Request { method: Method::GET, route: route.to_owned(), accept: JSON, body: None, what, tenure: None };
+        let request =
+            Request { method: Method::GET, route: route.to_owned(), accept: JSON, body: None, what, tenure: None };
         self.connection.send(credentials, &request).await?.json(what)
     }
 }

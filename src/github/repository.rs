@@ -83,7 +83,8 @@ impl RepositoryClient {
 
     /// Reads the bytes behind a route.
     pub(super) async fn get_raw(&self, rest: &str, what: &str) -> Result<Bytes, GitHubError> {
-        let request = Request { method: Method::GET, route: self.route(rest), accept: RAW, body: None, what, tenure: None };
+        let request =
+            Request { method: Method::GET, route: self.route(rest), accept: RAW, body: None, what, tenure: None };
         Ok(self.connection.send(&self.credentials, &request).await?.body)
     }
 

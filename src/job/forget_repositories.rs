@@ -4,7 +4,12 @@ use super::store::Installations;
 use super::worker::{End, JobError, Worker};
 use crate::queue::worker::Stop;
 
-pub(super) async fn run(worker: &Worker, installation: u64, repositories: &[u64], stop: &Stop) -> Result<End, JobError> {
+pub(super) async fn run(
+    worker: &Worker,
+    installation: u64,
+    repositories: &[u64],
+    stop: &Stop,
+) -> Result<End, JobError> {
     let installations = Installations::new(worker.app.db.clone());
     for repository in installations.removed(installation, repositories).await? {
         worker.pulls(stop).forget_repository(repository).await?;

@@ -81,20 +81,24 @@ pub(super) async fn run(
     review.review(&now, trigger, job, &loaded).await
 }
 
-/// Ends the open check run of a review that is given up: neutral, with the reason.
-pub(super) async fn report_failure(
-    worker: &Worker,
-    pull: &PullRef,
-    reason: &str,
-    stop: &Stop,
-) -> Result<(), JobError> {
+/// Says by the check run that a review is given up: neutral, with the reason. Where none is open the review failed before
+/// it began, and nobody would learn of it without a check run.
+pub(super) async fn report_failure(worker: &Worker, pull: &PullRef, reason: &str, stop: &Stop) -> Result<(), JobError> {
     let client = worker.client(pull.installation, &pull.repository, stop)?;
-    let store = worker.pulls(stop);
-    let Some((head, id)) = unfinished(&client, &store, pull).await? else { return Ok(()) };
-    let summary = format!("The review was given up: {}.", crate::review::markdown::sanitise_line(reason, 1_000));
-    let run = ended(pull, &head, Conclusion::Neutral, "Not reviewed", summary);
-    client.update_check_run(id, &run).await?;
-    store.set_open_check(pull.ids(), None).await?;
+    let review = Review { worker, pull, client, store: worker.pulls(stop), stop };
+    let check = match unfinished(&review.client, &review.store, pull).await? {
+        Some(check) => Some(check),
+        None => {
+            let now = review.client.pull_request(pull.number).await?;
+            let silent = !now.open || now.draft || is_reviewed(&review.store.state(pull.ids()).await?, &now);
+            if silent { None } else { review.open_check(&now).await?.map(|id| (now.head_sha, id)) }
+        }
+    };
+    let Some((head, id)) = check else { return Ok(()) };
+    let reason = crate::review::markdown::sanitise_line(reason, 1_000);
+    let summary = format!("The review was given up: {reason}.\n\n`/secondlook review` asks for it again.");
+    check::end(&review.client, id, &ended(pull, &head, Conclusion::Neutral, "Not reviewed", summary)).await?;
+    review.store.set_open_check(pull.ids(), None).await?;
     Ok(())
 }
 

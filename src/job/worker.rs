@@ -10,8 +10,8 @@ use super::{
 use crate::agent::graph::RunError;
 use crate::app::App;
 use crate::db::DbError;
-use crate::github::client::{GitHubApp, RepositoryClient};
 use crate::github::Repository;
+use crate::github::client::{GitHubApp, RepositoryClient};
 use crate::github::error::GitHubError;
 use crate::queue::Lease;
 use crate::queue::store::{Outcome, Queue};
@@ -133,22 +133,16 @@ impl Worker {
     }
 
     /// What the queue is to do about an error.
-    async fn after(&self, lease: &Lease<Job>, error: JobError, stop: &Stop) -> Outcome {
+    async fn after(&self, lease: &Lease<Job>, error: JobError) -> Outcome {
         if self.is_gone(&lease.job, &error).await {
             tracing::info!(job.error = %error, "the repository is out of reach; the job is dropped");
             return Outcome::Finished;
         }
         let wait = match error.retry() {
-            Retry::Never => {
-                self.give_up(&lease.job, &error, stop).await;
-                return Outcome::Failed(error.to_string());
-            }
+            Retry::Never => return Outcome::Failed(error.to_string()),
             Retry::After(wait) => wait,
             Retry::Backoff => backoff(lease.attempt),
         };
-        if lease.attempt >= self.queue.settings().max_attempts {
-            self.give_up(&lease.job, &error, stop).await;
-        }
         let now = self.app.clock.now();
         let wait = jiff::SignedDuration::try_from(wait).unwrap_or(jiff::SignedDuration::from_mins(60));
         Outcome::RetryAt(now.checked_add(wait).unwrap_or(now), error.to_string())
@@ -172,14 +166,6 @@ impl Worker {
         };
         Installations::new(self.app.db.clone()).out_of_reach(installation, repository).await.unwrap_or(false)
     }
-
-    /// Says where people look why there is no review, when one is given up.
-    async fn give_up(&self, job: &Job, error: &JobError, stop: &Stop) {
-        let Job::ReviewPullRequest { pull, .. } = job else { return };
-        if let Err(failure) = review_pull_request::report_failure(self, pull, &error.to_string(), stop).await {
-            tracing::warn!(error = %failure, "the check run could not say that the review was given up");
-        }
-    }
 }
 
 #[async_trait]
@@ -188,7 +174,18 @@ impl Handler<Job> for Worker {
         match self.work(lease, stop).await {
             Ok(End::Done) => Outcome::Finished,
             Ok(End::Stopped) | Err(JobError::Run(RunError::Interrupted)) => Outcome::Released,
-            Err(error) => self.after(lease, error, stop).await,
+            Err(error) => self.after(lease, error).await,
+        }
+    }
+
+    async fn give_up(&self, lease: &Lease<Job>, reason: &str, stop: &Stop) -> Outcome {
+        let said = match &lease.job {
+            Job::ReviewPullRequest { pull, .. } => review_pull_request::report_failure(self, pull, reason, stop).await,
+            _ => Ok(()),
+        };
+        match said {
+            Ok(()) => Outcome::Finished,
+            Err(error) => self.after(lease, error).await,
         }
     }
 }

@@ -6,7 +6,9 @@
 //! - A cancelled key loses what waits, and what runs when it next looks.
 //! - A claim is a lease, extended while the job runs and fenced by attempt number: a worker that lost its lease cannot
 //!   finish the job.
-//! - A retry is a row with a later `run_at`; after the last attempt the row becomes a dead letter that a person sees.
+//! - A retry is a row with a later `run_at`. After the last attempt the job is given up, by whatever way it failed: the
+//!   handler is told, again and again for some hours if it must, so that it can say so where people look; then the row
+//!   is a dead letter that a person sees and can requeue.
 
 pub mod store;
 pub mod worker;
@@ -45,6 +47,8 @@ pub struct Lease<J> {
     pub worker: String,
     /// When the job was enqueued.
     pub enqueued_at: Timestamp,
+    /// Why it was given up, when what is left to do is to say so; `attempt` then counts the tries of that.
+    pub given_up: Option<String>,
     /// What to do.
     pub job: J,
 }

@@ -1,6 +1,7 @@
 //! The queue's SQL.
 //!
-//! A row is `queued`, `running` or `dead`. Two partial unique indexes carry the promises: one waiting job per kind and key
+//! A row is `queued`, `running` or `dead`. One that is given up is queued once more first, to say so where people look
+//! (see [`letter`]), and dead after that; in either state its `given_up` is above 0. Two partial unique indexes carry the promises: one waiting job per kind and key
 //! among those that supersede each other, and one running job per key. Every statement that ends or extends a lease names
 //! the row, its holder and its attempt, so a worker that lost its lease writes nothing.
 //!
@@ -11,9 +12,6 @@
 //!   extension looks for a newer waiting job itself instead of trusting the flag alone.
 //! - Whoever touches a running row and a queued row of its key takes the running one first, so that PostgreSQL never
 //!   finds a deadlock.
-
-mod overview;
-pub mod tenure;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,10 +25,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{Lease, NewJob, Settings};
-use tenure::Tenure;
 use crate::clock::SharedClock;
 use crate::db::{Backend, Db, DbError, Tx};
 use crate::ids::new_id;
+use tenure::Tenure;
 
 /// A claim that lost against others this often leaves the rest for the next look.
 const CLAIM_TRIES: u32 = 8;
@@ -57,7 +55,7 @@ macro_rules! claim_start {
 /// The rest of it.
 macro_rules! claim_end {
     () => {
-        ") RETURNING id, kind, key, attempt, worker, enqueued_at, payload"
+        ") RETURNING id, kind, key, attempt, worker, enqueued_at, payload, given_up, reason"
     };
 }
 
@@ -75,6 +73,12 @@ macro_rules! replaced {
            AND newer.state = 'queued' AND newer.supersedes = 1))"
     };
 }
+
+// After the macros, which they use.
+mod ending;
+pub mod letter;
+mod overview;
+pub mod tenure;
 
 /// Extends a lease and says whether a newer job waits in its place.
 const EXTEND: &str = concat!(
@@ -138,25 +142,10 @@ pub struct Depth {
     pub queued: u64,
     /// Jobs with a lease.
     pub running: u64,
-    /// Dead letters.
+    /// Jobs that are given up.
     pub dead: u64,
     /// Age in milliseconds of the oldest job that is due.
     pub oldest_due_ms: i64,
-}
-
-/// A job that was given up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeadLetter {
-    /// The row.
-    pub id: String,
-    /// The sort of work.
-    pub kind: String,
-    /// The key.
-    pub key: String,
-    /// Tries made.
-    pub attempts: u32,
-    /// The last error.
-    pub reason: String,
 }
 
 impl<J> Queue<J> {
@@ -230,6 +219,12 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
             .bind(&job.key)
             .execute(&mut **tx)
             .await?;
+            // What was given up before is done by this one, so nobody has to look after it any more.
+            sqlx::query("DELETE FROM jobs WHERE kind = $1 AND key = $2 AND given_up > 0 AND state = 'dead'")
+                .bind(job.kind)
+                .bind(&job.key)
+                .execute(&mut **tx)
+                .await?;
         }
         let row = sqlx::query(
             "INSERT INTO jobs (id, kind, key, state, payload, run_at, enqueued_at, supersedes)
@@ -238,7 +233,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
                payload = excluded.payload,
                run_at = CASE WHEN jobs.attempt = 0 AND jobs.run_at < excluded.run_at
                              THEN jobs.run_at ELSE excluded.run_at END,
-               enqueued_at = excluded.enqueued_at, attempt = 0, reason = NULL
+               enqueued_at = excluded.enqueued_at, attempt = 0, reason = NULL, given_up = 0, given_up_at = NULL
              RETURNING id",
         )
         .bind(new_id())
@@ -293,12 +288,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
                 Ok(None) => return Ok(None),
                 Ok(Some(row)) => match read_lease(&row) {
                     Ok(lease) => return Ok(Some(lease)),
-                    // Written by another version, or damaged: it can never run, and must not stop the others.
-                    Err(DbError::Corrupt { what, reason }) => {
-                        let id: String = row.try_get("id")?;
-                        tracing::error!(job.id = %id, "A job's {what} cannot be read; it is put aside as a dead letter");
-                        self.bury(&id, &format!("its {what} cannot be read: {reason}")).await?;
-                    }
+                    Err(DbError::Corrupt { what, reason }) => self.put_aside(&row, what, &reason).await?,
                     Err(error) => return Err(error),
                 },
                 Err(error) if error.is_unique_violation() => tries += 1,
@@ -314,130 +304,6 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
     /// When the statement fails.
     pub async fn extend<T>(&self, lease: &Lease<T>) -> Result<Hold, DbError> {
         self.tenure(lease, CancellationToken::new()).look().await
-    }
-
-    /// Ends a lease. Returns false, and changes nothing, when it was lost before. A job that goes back to the queue
-    /// vanishes instead when it was cancelled, or when a newer one waits in its place. The last attempt's
-    /// [`Outcome::RetryAt`] makes a dead letter.
-    ///
-    /// # Errors
-    /// When the statement fails.
-    pub async fn finish(&self, lease: &Lease<J>, outcome: &Outcome) -> Result<bool, DbError> {
-        match outcome {
-            Outcome::Finished => {
-                let done = fenced(concat!("DELETE FROM jobs", fence!()), of(lease)).execute(self.db.pool()).await?;
-                Ok(done.rows_affected() > 0)
-            }
-            Outcome::Failed(reason) => self.fail(lease, reason).await,
-            Outcome::RetryAt(_, reason) if lease.attempt >= self.settings.max_attempts => {
-                self.fail(lease, reason).await
-            }
-            Outcome::RetryAt(at, reason) => self.put_back(lease, Some(*at), reason).await,
-            Outcome::Released => self.put_back(lease, None, "released").await,
-        }
-    }
-
-    /// Ends every lease, so that the jobs are taken over at once. Only for who knows that no other process works on this
-    /// queue: a server that has just started on a database of its own.
-    ///
-    /// # Errors
-    /// When the statement fails.
-    pub async fn end_all_leases(&self) -> Result<(), DbError> {
-        let end = "UPDATE jobs SET lease_until = $1 WHERE state = 'running'";
-        sqlx::query(end).bind(self.now()).execute(self.db.pool()).await?;
-        Ok(())
-    }
-
-    /// Takes leases that ran out away from their holders: they count as an attempt, and the job waits again, unless it was
-    /// the last one, it was cancelled, or a newer one waits.
-    async fn settle_expired(&self) -> Result<(), DbError> {
-        let now = self.now();
-        let expired = sqlx::query("SELECT id FROM jobs WHERE state = 'running' AND lease_until <= $1 LIMIT 1")
-            .bind(now)
-            .fetch_optional(self.db.pool())
-            .await?;
-        if expired.is_none() {
-            return Ok(());
-        }
-        sqlx::query(concat!(
-            "DELETE FROM jobs WHERE state = 'running' AND lease_until <= $1 AND (interrupted = 2 OR ",
-            replaced!(),
-            ")"
-        ))
-        .bind(now)
-        .execute(self.db.pool())
-        .await?;
-        sqlx::query(
-            "UPDATE jobs SET state = 'dead', worker = NULL, lease_until = NULL,
-               reason = 'its worker vanished, and this was the last attempt'
-             WHERE state = 'running' AND lease_until <= $1 AND attempt >= $2",
-        )
-        .bind(now)
-        .bind(i64::from(self.settings.max_attempts))
-        .execute(self.db.pool())
-        .await?;
-        let waiting = sqlx::query(
-            "UPDATE jobs SET state = 'queued', worker = NULL, lease_until = NULL, interrupted = 0,
-               reason = 'its worker vanished'
-             WHERE state = 'running' AND lease_until <= $1 AND interrupted <> 2",
-        )
-        .bind(now)
-        .execute(self.db.pool())
-        .await
-        .map_err(DbError::from);
-        match waiting {
-            // A newer job came in between; the next look drops the old one.
-            Err(error) if error.is_unique_violation() => Ok(()),
-            other => other.map(drop),
-        }
-    }
-
-    /// Back to the queue at `at` and counted, or in its old place and not counted.
-    async fn put_back(&self, lease: &Lease<J>, at: Option<Timestamp>, reason: &str) -> Result<bool, DbError> {
-        // A newer job or a cancellation may come in between the two statements: then the second changes nothing, and the
-        // first finds it the next time.
-        for _ in 0..3 {
-            let dropped = concat!("DELETE FROM jobs", fence!(), " AND (interrupted = 2 OR ", replaced!(), ")");
-            let dropped = fenced(dropped, of(lease)).execute(self.db.pool()).await?;
-            if dropped.rows_affected() > 0 {
-                return Ok(true);
-            }
-            let back = concat!(
-                "UPDATE jobs SET state = 'queued', worker = NULL, lease_until = NULL, interrupted = 0,
-                   attempt = attempt - $4, run_at = CASE WHEN $4 = 1 THEN run_at ELSE $5 END, reason = $6",
-                fence!(),
-                " AND interrupted <> 2"
-            );
-            let back = fenced(back, of(lease))
-                .bind(i64::from(at.is_none()))
-                .bind(at.map_or(0, Timestamp::as_millisecond))
-                .bind(clip(reason))
-                .execute(self.db.pool())
-                .await
-                .map_err(DbError::from);
-            match back {
-                Ok(back) if back.rows_affected() > 0 => return Ok(true),
-                Err(error) if !error.is_unique_violation() => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(false)
-    }
-
-    async fn fail(&self, lease: &Lease<J>, reason: &str) -> Result<bool, DbError> {
-        let failed =
-            concat!("UPDATE jobs SET state = 'dead', worker = NULL, lease_until = NULL, reason = $4", fence!());
-        let failed = fenced(failed, of(lease)).bind(clip(reason)).execute(self.db.pool()).await?;
-        Ok(failed.rows_affected() > 0)
-    }
-
-    async fn bury(&self, id: &str, reason: &str) -> Result<(), DbError> {
-        sqlx::query("UPDATE jobs SET state = 'dead', worker = NULL, lease_until = NULL, reason = $2 WHERE id = $1")
-            .bind(id)
-            .bind(clip(reason))
-            .execute(self.db.pool())
-            .await?;
-        Ok(())
     }
 }
 
@@ -465,6 +331,10 @@ fn read_lease<J: DeserializeOwned>(row: &AnyRow) -> Result<Lease<J>, DbError> {
         attempt: attempts(row.try_get("attempt")?),
         worker: row.try_get("worker")?,
         enqueued_at: instant("time", row.try_get("enqueued_at")?)?,
+        given_up: match row.try_get::<i64, _>("given_up")? {
+            0 => None,
+            _ => Some(row.try_get::<Option<String>, _>("reason")?.unwrap_or_default()),
+        },
         job: serde_json::from_str(payload)
             .map_err(|error| DbError::Corrupt { what: "payload", reason: error.to_string() })?,
     })

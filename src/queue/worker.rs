@@ -43,6 +43,10 @@ pub struct Stop {
 pub trait Handler<J>: Send + Sync {
     /// One try. Looks at `stop` between checkpoints.
     async fn handle(&self, lease: &Lease<J>, stop: &Stop) -> Outcome;
+
+    /// Says where people look that a job is given up, and why. One try: what it returns counts as in [`Handler::handle`],
+    /// only that the job is given up whatever it is.
+    async fn give_up(&self, lease: &Lease<J>, reason: &str, stop: &Stop) -> Outcome;
 }
 
 /// Runs one due job to its end. `false` when nothing was due.
@@ -163,7 +167,11 @@ where
         let tenure = queue.tenure(lease, token.clone());
         let heartbeat = Heartbeat::start(queue.clone(), tenure.clone());
         let stop = Stop { token, tenure: Some(tenure) };
-        let work = AssertUnwindSafe(handler.handle(lease, &stop)).catch_unwind();
+        let work = match &lease.given_up {
+            None => handler.handle(lease, &stop),
+            Some(reason) => handler.give_up(lease, reason, &stop),
+        };
+        let work = AssertUnwindSafe(work).catch_unwind();
         let outcome = tokio::select! {
             outcome = work => outcome.unwrap_or_else(|_| {
                 tracing::error!("A job panicked; it counts as a failed attempt");
@@ -179,7 +187,7 @@ where
         drop(heartbeat);
         let kept = write_outcome(queue, lease, &outcome).await?;
         let took = queue.clock().now().duration_since(started);
-        report(queue, lease, &outcome, kept, Duration::try_from(took).unwrap_or_default());
+        report(lease, &outcome, kept, queue.is_last(lease), Duration::try_from(took).unwrap_or_default());
         Ok(())
     }
     .instrument(span)
@@ -203,14 +211,15 @@ where
 }
 
 /// Logs and counts how a job ended.
-fn report<J>(queue: &Queue<J>, lease: &Lease<J>, outcome: &Outcome, kept: bool, took: Duration) {
-    let last = lease.attempt >= queue.settings().max_attempts;
+fn report<J>(lease: &Lease<J>, outcome: &Outcome, kept: bool, last: bool, took: Duration) {
+    let told = lease.given_up.is_some();
     let (word, reason) = match outcome {
         _ if !kept => ("lost", None),
+        Outcome::Finished if told => ("told", None),
         Outcome::Finished => ("finished", None),
         Outcome::Released => ("released", None),
-        Outcome::RetryAt(_, reason) if !last => ("retry", Some(reason)),
-        Outcome::RetryAt(_, reason) | Outcome::Failed(reason) => ("dead", Some(reason)),
+        Outcome::RetryAt(_, reason) if !last => (if told { "tell_again" } else { "retry" }, Some(reason)),
+        Outcome::RetryAt(_, reason) | Outcome::Failed(reason) => (if told { "untold" } else { "dead" }, Some(reason)),
     };
     let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let reason = reason.map_or("", String::as_str);
@@ -218,6 +227,10 @@ fn report<J>(queue: &Queue<J>, lease: &Lease<J>, outcome: &Outcome, kept: bool, 
         "lost" => tracing::warn!(job.took_ms = took_ms, "A job lost its lease while it ran; its outcome is not kept"),
         "retry" => tracing::warn!(job.took_ms = took_ms, job.reason = reason, "A job failed and is tried again later"),
         "dead" => tracing::error!(job.took_ms = took_ms, job.reason = reason, "A job is given up"),
+        "tell_again" => {
+            tracing::warn!(job.reason = reason, "That a job was given up could not be said yet; tried again later");
+        }
+        "untold" => tracing::error!(job.reason = reason, "That a job was given up could not be said on GitHub"),
         _ => tracing::info!(job.took_ms = took_ms, job.outcome = word, "A job ended"),
     }
     metrics::counter!("secondlook_jobs_total", "kind" => lease.kind.clone(), "outcome" => word).increment(1);

@@ -13,6 +13,7 @@ mod embedded;
 mod file_review;
 mod github_client;
 mod github_stand_in;
+mod giving_up;
 mod hostile;
 mod intake;
 mod jobs;

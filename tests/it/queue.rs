@@ -282,29 +282,122 @@ async fn the_last_attempt_makes_a_dead_letter_that_can_be_put_back(#[case] backe
     let id = put(&db, &queue, &review(&clock, "pr", "x")).await;
     for attempt in 1..=3 {
         let lease = claim(&queue).await;
-        assert_eq!(lease.attempt, attempt);
+        assert_eq!((lease.attempt, &lease.given_up), (attempt, &None));
+        assert!(queue.dead_letters().await.unwrap().is_empty());
         let again = clock.now() + jiff::SignedDuration::from_secs(10);
         assert!(queue.finish(&lease, &Outcome::RetryAt(again, format!("fault {attempt}\0"))).await.unwrap());
-        assert!(nothing_due(&queue).await);
-        clock.advance(Duration::from_secs(10));
+        if attempt < 3 {
+            assert!(nothing_due(&queue).await);
+            clock.advance(Duration::from_secs(10));
+        }
     }
-    assert!(nothing_due(&queue).await);
+    assert_eq!(bury(&queue).await, "fault 3");
     let dead = queue.dead_letters().await.unwrap();
     assert_eq!(dead.len(), 1);
     assert_eq!((dead[0].id.as_str(), dead[0].attempts, dead[0].reason.as_str()), (id.as_str(), 3, "fault 3"));
+    assert_eq!((dead[0].given_up_at, dead[0].job.as_deref()), (Some(clock.now()), Some("x")));
     assert_eq!(queue.next_due().await.unwrap(), None);
 
     assert!(queue.requeue(&id).await.unwrap());
     assert!(!queue.requeue(&id).await.unwrap());
     let lease = claim(&queue).await;
-    assert_eq!(lease.attempt, 1);
+    assert_eq!((lease.attempt, &lease.given_up), (1, &None));
     assert!(queue.finish(&lease, &Outcome::Failed("wrong for ever".to_owned())).await.unwrap());
     assert_eq!(queue.dead_letters().await.unwrap()[0].reason, "wrong for ever");
+    assert!(queue.requeue(&id).await.unwrap(), "also before its handler was told");
+    assert!(queue.finish(&claim(&queue).await, &Outcome::Failed("still".to_owned())).await.unwrap());
+    assert_eq!(bury(&queue).await, "still");
+    assert!(queue.discard(&id).await.unwrap());
+    assert!(!queue.discard(&id).await.unwrap());
+    assert_eq!(queue.depth().await.unwrap(), Default::default());
+}
 
-    put(&db, &queue, &review(&clock, "pr", "newer")).await;
-    assert!(queue.requeue(&id).await.unwrap(), "the newer one does its work");
-    assert!(queue.dead_letters().await.unwrap().is_empty());
-    assert_eq!(claim(&queue).await.job, "newer");
+/// Claims what is left of a job that is given up, and says that its handler was told.
+async fn bury(queue: &Queue<String>) -> String {
+    let lease = claim(queue).await;
+    assert_eq!(lease.attempt, 1);
+    assert_eq!(queue.depth().await.unwrap().dead, 1, "it is given up whether its handler was told or not");
+    assert!(!queue.requeue(&lease.id).await.unwrap(), "not while its handler is being told");
+    assert!(!queue.discard(&lease.id).await.unwrap());
+    assert!(queue.finish(&lease, &Outcome::Finished).await.unwrap());
+    assert!(nothing_due(queue).await);
+    lease.given_up.unwrap()
+}
+
+#[rstest]
+#[case::sqlite(Backend::Sqlite)]
+#[case::postgres(Backend::Postgres)]
+#[tokio::test]
+async fn telling_of_a_given_up_job_survives_a_kill_and_is_bounded(#[case] backend: Backend) {
+    let Some(db) = fresh(backend).await else { return };
+    let clock = ManualClock::default();
+    let queue = queue(&db, &clock);
+    put(&db, &queue, &review(&clock, "pr", "x")).await;
+    assert!(queue.finish(&claim(&queue).await, &Outcome::Failed("bad input".to_owned())).await.unwrap());
+    let mut tries = 0;
+    let begun = clock.now();
+    while let Some(lease) = queue.claim("w").await.unwrap() {
+        tries += 1;
+        assert_eq!(lease.given_up.as_deref(), Some("bad input"), "never the reason of the telling");
+        match tries % 3 {
+            // Killed: the lease runs out.
+            0 => clock.advance(LEASE),
+            // The process stops: not counted.
+            1 => {
+                assert!(queue.finish(&lease, &Outcome::Released).await.unwrap());
+                let lease = claim(&queue).await;
+                assert_eq!(lease.attempt, tries);
+                let later = clock.now() + jiff::SignedDuration::from_secs(600);
+                assert!(queue.finish(&lease, &Outcome::RetryAt(later, "GitHub is down".to_owned())).await.unwrap());
+                clock.advance(Duration::from_secs(600));
+            }
+            _ => {
+                let later = clock.now() + jiff::SignedDuration::from_secs(600);
+                assert!(queue.finish(&lease, &Outcome::RetryAt(later, "GitHub is down".to_owned())).await.unwrap());
+                clock.advance(Duration::from_secs(600));
+            }
+        }
+    }
+    let lasted = clock.now().duration_since(begun);
+    assert!((20..=100).contains(&tries) && lasted.as_hours() >= 3, "{tries} tries in {lasted}");
+    let dead = queue.dead_letters().await.unwrap();
+    assert_eq!((dead[0].reason.as_str(), dead[0].attempts, dead[0].told), ("bad input", 1, true));
+}
+
+#[rstest]
+#[case::sqlite(Backend::Sqlite)]
+#[case::postgres(Backend::Postgres)]
+#[tokio::test]
+async fn a_newer_job_does_the_work_of_one_that_is_given_up(#[case] backend: Backend) {
+    let Some(db) = fresh(backend).await else { return };
+    let clock = ManualClock::default();
+    let queue = queue(&db, &clock);
+    // While its handler is to be told, while it is being told, and when it was told.
+    for stage in 0..3 {
+        put(&db, &queue, &review(&clock, "pr", "old")).await;
+        assert!(queue.finish(&claim(&queue).await, &Outcome::Failed("bad".to_owned())).await.unwrap());
+        let told = if stage > 0 { Some(claim(&queue).await) } else { None };
+        if let (2, Some(told)) = (stage, &told) {
+            assert!(queue.finish(told, &Outcome::Finished).await.unwrap());
+        }
+        put(&db, &queue, &review(&clock, "pr", "new")).await;
+        if let (1, Some(told)) = (stage, &told) {
+            assert_eq!(queue.extend(told).await.unwrap(), Hold::Interrupted);
+            assert!(queue.finish(told, &Outcome::Finished).await.unwrap());
+        }
+        let lease = claim(&queue).await;
+        assert_eq!((lease.job.as_str(), &lease.given_up, lease.attempt), ("new", &None, 1), "at stage {stage}");
+        assert!(queue.finish(&lease, &Outcome::Finished).await.unwrap());
+        assert_eq!(queue.depth().await.unwrap(), Default::default(), "at stage {stage}");
+    }
+
+    // One that waits already does the work of the one that is given up, and of one that is put back.
+    put(&db, &queue, &review(&clock, "pr", "old")).await;
+    let old = claim(&queue).await;
+    put(&db, &queue, &review(&clock, "pr", "new")).await;
+    assert!(queue.finish(&old, &Outcome::Failed("bad".to_owned())).await.unwrap());
+    assert_eq!(queue.depth().await.unwrap().dead, 0);
+    assert_eq!(claim(&queue).await.job, "new");
 }
 
 #[rstest]
@@ -321,21 +414,30 @@ async fn a_job_whose_workers_keep_vanishing_is_given_up(#[case] backend: Backend
         assert_eq!(queue.next_due().await.unwrap(), Some(clock.now() + jiff::SignedDuration::from_secs(60)));
         clock.advance(LEASE);
     }
-    assert!(nothing_due(&queue).await);
-    assert!(queue.dead_letters().await.unwrap()[0].reason.contains("vanished"));
+    assert!(bury(&queue).await.contains("vanished"));
+    assert_eq!(queue.dead_letters().await.unwrap()[0].attempts, 3);
 }
 
 #[rstest]
 #[case::sqlite(Backend::Sqlite)]
 #[case::postgres(Backend::Postgres)]
 #[tokio::test]
-async fn a_payload_that_cannot_be_read_is_put_aside(#[case] backend: Backend) {
+async fn a_payload_that_cannot_be_read_is_left_for_another_version_and_then_put_aside(#[case] backend: Backend) {
     let Some(db) = fresh(backend).await else { return };
     let clock = ManualClock::default();
     let queue = queue(&db, &clock);
     put(&db, &queue, &review(&clock, "a", "x")).await;
     sqlx::query("UPDATE jobs SET payload = '{\"of\":\"another version\"}'").execute(db.pool()).await.unwrap();
     put(&db, &queue, &review(&clock, "b", "good")).await;
-    assert_eq!(claim(&queue).await.job, "good");
-    assert!(queue.dead_letters().await.unwrap()[0].reason.contains("payload cannot be read"));
+    let good = claim(&queue).await;
+    assert_eq!(good.job, "good", "it stands in nobody's way");
+    assert!(queue.finish(&good, &Outcome::Finished).await.unwrap());
+    for _ in 0..2 {
+        assert_eq!(queue.depth().await.unwrap().dead, 0, "a newer version beside this one may read it");
+        clock.advance(Duration::from_secs(60));
+        assert!(nothing_due(&queue).await);
+    }
+    let dead = queue.dead_letters().await.unwrap();
+    assert!(dead[0].reason.contains("payload cannot be read"));
+    assert_eq!((dead[0].attempts, &dead[0].job, queue.next_due().await.unwrap()), (3, &None, None));
 }

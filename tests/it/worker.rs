@@ -31,6 +31,10 @@ where
     async fn handle(&self, lease: &Lease<String>, stop: &Stop) -> Outcome {
         (self.0)(lease.clone(), stop.clone()).await
     }
+
+    async fn give_up(&self, lease: &Lease<String>, _: &str, stop: &Stop) -> Outcome {
+        (self.0)(lease.clone(), stop.clone()).await
+    }
 }
 
 fn does<F, R>(f: F) -> Arc<dyn Handler<String>>
@@ -286,4 +290,39 @@ async fn a_stopping_process_hands_its_jobs_back(#[case] backend: Backend) {
     for _ in 0..3 {
         assert_eq!(queue.claim("w").await.unwrap().unwrap().attempt, 1, "a hand-back is not counted");
     }
+}
+
+#[rstest]
+#[case::sqlite(Backend::Sqlite)]
+#[case::postgres(Backend::Postgres)]
+#[tokio::test]
+async fn a_handler_is_told_of_a_job_that_panicked_to_its_end(#[case] backend: Backend) {
+    let Some(db) = fresh(backend).await else { return };
+    let clock = ManualClock::default();
+    let queue = queue(&db, Arc::new(clock.clone()), Settings { max_attempts: 2, ..Settings::default() });
+    put(&db, &queue, "a", "bad", false).await;
+    let told: Arc<Mutex<Vec<(u32, String)>>> = Arc::default();
+    let handler = {
+        let told = told.clone();
+        does(move |lease, _| {
+            let told = told.clone();
+            async move {
+                let Some(reason) = lease.given_up else { panic!("the job is bad") };
+                told.lock().unwrap().push((lease.attempt, reason));
+                // The telling may panic too, and is then done again.
+                assert!(lease.attempt > 1, "the first telling goes wrong");
+                Outcome::Finished
+            }
+        })
+    };
+    for _ in 0..3 {
+        run_until_idle(&queue, handler.as_ref(), "w").await.unwrap();
+        clock.advance(Duration::from_secs(10));
+    }
+    let told = told.lock().unwrap().clone();
+    let [(1, first), (2, second)] = &told[..] else { panic!("{told:?}") };
+    assert!(first.contains("panicked") && first == second);
+    let letters = queue.dead_letters().await.unwrap();
+    assert_eq!((letters.len(), letters[0].attempts, letters[0].told), (1, 2, true));
+    assert!(!run_next(&queue, handler.as_ref(), "w").await.unwrap(), "it is told once");
 }
