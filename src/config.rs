@@ -17,6 +17,7 @@ use crate::dashboard::credentials::{self, StoredApp};
 use crate::github::client::{self, AppCredentials};
 use crate::queue;
 use crate::review::change::Limits;
+use crate::room::{Inputs, system};
 use layers::{Given, Layers};
 use model::ModelChoice;
 
@@ -25,6 +26,9 @@ pub const APP_FILE: &str = "app.json";
 
 /// The only strategy of this version.
 const STRATEGY: &str = "reflexion";
+
+/// Smallest ceiling of memory: an idle server uses about half of it.
+const LEAST_MEMORY: u64 = 64 << 20;
 
 /// What is wrong with the configuration: one sentence that says what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -93,7 +97,8 @@ impl Config {
             Some(given) => database_url(&given)?,
             None => format!("sqlite:{}", data_dir.join("secondlook.db").display()),
         };
-        let mut github = client::Settings::default();
+        let max_memory = max_memory(layers)?;
+        let mut github = client::Settings { inputs: Inputs::below(max_memory), ..client::Settings::default() };
         if let Some(given) = layers.get("GITHUB_API_URL") {
             github.api_url =
                 web_address(&given, "https://github.example.com/api/v3")?.as_str().trim_end_matches('/').to_owned();
@@ -115,7 +120,7 @@ impl Config {
             github,
             app: app(layers, &data_dir)?,
             token: layers.get("GITHUB_TOKEN").map(|given| secret(&given)),
-            queue: queue_settings(layers)?,
+            queue: queue::Settings { max_memory, ..queue_settings(layers)? },
             limits: limits(layers)?,
             data_dir,
         })
@@ -184,6 +189,34 @@ fn database_url(given: &Given) -> Result<String, ConfigError> {
         "{} names no database that is known here: write sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME",
         given.origin
     )))
+}
+
+/// The ceiling of memory in bytes: what is configured, else what the control group allows.
+fn max_memory(layers: &Layers) -> Result<Option<u64>, ConfigError> {
+    let Some(given) = layers.get("SECONDLOOK_MAX_MEMORY") else { return Ok(system::allowed()) };
+    let ceiling = bytes(&given.value).filter(|ceiling| *ceiling >= LEAST_MEMORY);
+    ceiling.map(Some).ok_or_else(|| {
+        ConfigError(format!(
+            "{} is \"{}\": write an amount of memory of at least {}M, as in 512M, 2G or a number of bytes",
+            given.origin,
+            given.value,
+            LEAST_MEMORY >> 20
+        ))
+    })
+}
+
+/// A number of bytes, which may end with K, M or G (of 1024 each; `MB`, `MiB` mean the same).
+fn bytes(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = match text.get(digits.len()..)?.trim() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << unit)
 }
 
 fn log_format(layers: &Layers) -> Result<LogFormat, ConfigError> {
@@ -371,6 +404,8 @@ mod tests {
     #[case(&[("SECONDLOOK_DATABASE_URL", "mysql://u:pass@h/d")], "write sqlite:PATH or postgres://")]
     #[case(&[("SECONDLOOK_PUBLIC_URL", "example.com")], "SECONDLOOK_PUBLIC_URL is \"example.com\", which is no web")]
     #[case(&[("SECONDLOOK_LOG_FORMAT", "xml")], "write `text` or `json`")]
+    #[case(&[("SECONDLOOK_MAX_MEMORY", "lots")], "SECONDLOOK_MAX_MEMORY is \"lots\": write an amount of memory of at least 64M")]
+    #[case(&[("SECONDLOOK_MAX_MEMORY", "1M")], "at least 64M, as in 512M, 2G or a number of bytes")]
     #[case(&[("SECONDLOOK_STRATEGY", "lats")], "knows the strategy `reflexion` only")]
     #[case(&[("GITHUB_API_URL", "ftp://x")], "GITHUB_API_URL is \"ftp://x\"")]
     #[case(&[("GITHUB_APP_ID", "abc")], "which is no App ID")]
@@ -386,6 +421,25 @@ mod tests {
         let error = Config::load(&Layers::new(Flags::new(), environment, File::default())).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
         assert!(!error.contains('\n') && !error.contains("pass"), "{error}");
+    }
+
+    #[test]
+    fn an_amount_of_memory_may_have_a_unit() {
+        for (text, expected) in [
+            ("536870912", Some(512 << 20)),
+            ("512M", Some(512 << 20)),
+            (" 512 MiB ", Some(512 << 20)),
+            ("2g", Some(2 << 30)),
+            ("65536kb", Some(64 << 20)),
+            ("1.5G", None),
+            ("-1M", None),
+            ("M", None),
+            ("5T", None),
+            ("99999999999G", None),
+        ] {
+            assert_eq!(bytes(text), expected, "{text}");
+        }
+        assert_eq!(load([("SECONDLOOK_MAX_MEMORY", "256M")]).unwrap().queue.max_memory, Some(256 << 20));
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub mod ids;
 pub mod clock;
 pub mod retry;
 pub mod redact;
+pub mod room;
 pub mod diff;
 pub mod db;
 pub mod queue;

@@ -105,6 +105,9 @@ pub struct ServeArguments {
     /// Where GitHub and people reach this server (SECONDLOOK_PUBLIC_URL)
     #[arg(long, value_name = "URL")]
     pub public_url: Option<String>,
+    /// Memory near which no further job begins, as in 512M; the container's limit by default (SECONDLOOK_MAX_MEMORY)
+    #[arg(long, value_name = "BYTES")]
+    pub max_memory: Option<String>,
     /// Receive deliveries through this smee.io channel, on a machine that GitHub cannot reach (SECONDLOOK_SMEE)
     #[arg(long, value_name = "URL")]
     pub smee: Option<String>,
@@ -142,6 +145,7 @@ fn dispatch(arguments: Arguments, environment: Environment) -> Result<ExitCode, 
             flags.extend(serve.listen.map(|value| ("SECONDLOOK_LISTEN", value)));
             flags.extend(serve.public_url.map(|value| ("SECONDLOOK_PUBLIC_URL", value)));
             flags.extend(serve.smee.map(|value| ("SECONDLOOK_SMEE", value)));
+            flags.extend(serve.max_memory.map(|value| ("SECONDLOOK_MAX_MEMORY", value)));
             let layers = layers(&settings, flags, environment, FileChoice::WorkingDirectory)?;
             let config = Config::load(&layers)?;
             logs::start(config.log.as_deref().unwrap_or(logs::SERVING), config.log_format).map_err(Failure)?;

@@ -25,6 +25,7 @@ const NAMES: &[Name] = &[
     Name { environment: "SECONDLOOK_STRATEGY", file: "strategy", flag: Some("--strategy") },
     Name { environment: "SECONDLOOK_LOG", file: "log", flag: Some("--log") },
     Name { environment: "SECONDLOOK_LOG_FORMAT", file: "log_format", flag: Some("--log-format") },
+    Name { environment: "SECONDLOOK_MAX_MEMORY", file: "max_memory", flag: Some("--max-memory") },
     Name { environment: "GITHUB_APP_ID", file: "github.app_id", flag: None },
     Name { environment: "GITHUB_APP_PRIVATE_KEY", file: "github.private_key", flag: None },
     Name { environment: "GITHUB_APP_PRIVATE_KEY_PATH", file: "github.private_key_path", flag: None },
@@ -68,6 +69,8 @@ pub struct File {
     pub log: Option<String>,
     /// `text` or `json`.
     pub log_format: Option<String>,
+    /// Memory near which no further job begins, for example `512M`; the control group's limit by default.
+    pub max_memory: Option<String>,
     /// GitHub.
     pub github: GitHubSection,
     /// The endpoint that speaks OpenAI's protocol.
@@ -263,6 +266,7 @@ impl Layers {
             "strategy" => file.strategy.clone(),
             "log" => file.log.clone(),
             "log_format" => file.log_format.clone(),
+            "max_memory" => file.max_memory.clone(),
             "github.app_id" => file.github.app_id.map(|id| id.to_string()),
             "github.private_key" => file.github.private_key.clone(),
             "github.private_key_path" => file.github.private_key_path.clone(),
@@ -331,7 +335,7 @@ mod tests {
 
     #[test]
     fn every_name_can_be_given_in_the_file() {
-        let text = "listen='x'\ndata_dir='x'\nsmee='x'\ndatabase_url='x'\npublic_url='x'\nmodel='x'\nstrategy='x'\nlog='x'\nlog_format='x'\n\
+        let text = "listen='x'\ndata_dir='x'\nsmee='x'\ndatabase_url='x'\npublic_url='x'\nmodel='x'\nstrategy='x'\nlog='x'\nlog_format='x'\nmax_memory='x'\n\
                     [github]\napp_id=1\nprivate_key='x'\nprivate_key_path='x'\nwebhook_secret='x'\n\
                     webhook_secret_previous='x'\napi_url='x'\ntoken='x'\n[openai]\napi_key='x'\nbase_url='x'\n";
         let layers =

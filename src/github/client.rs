@@ -25,6 +25,7 @@ use super::rate::{Budgets, Payer, Resource};
 use super::{Repository, User, wire};
 use crate::clock::SharedClock;
 use crate::queue::store::tenure::Tenure;
+use crate::room::Inputs;
 
 /// The media type of GitHub's JSON.
 pub(super) const JSON: &str = "application/vnd.github+json";
@@ -57,6 +58,8 @@ pub struct Settings {
     pub max_file_bytes: usize,
     /// Pause between two writes of an installation. GitHub's documentation asks for at least a second.
     pub write_gap: Duration,
+    /// How much of large texts is held at the same time.
+    pub inputs: Inputs,
 }
 
 impl Default for Settings {
@@ -66,6 +69,7 @@ impl Default for Settings {
             timeout: Duration::from_secs(20),
             max_file_bytes: 1 << 20,
             write_gap: Duration::from_secs(1),
+            inputs: Inputs::default(),
         }
     }
 }

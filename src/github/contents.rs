@@ -19,6 +19,9 @@ const BATCH: usize = 100;
 /// Objects asked for at once after a larger request failed: GitHub gives up after 10 s, and we at 32 MiB.
 const SMALL_BATCH: usize = 10;
 
+/// Bytes of memory reckoned for one text that is asked for with others, as an answer and as what is made of it.
+const TEXT_BYTES: usize = 64 << 10;
+
 /// What came of asking for an object.
 #[derive(Debug, Clone)]
 pub(super) enum Found {
@@ -108,6 +111,11 @@ impl RepositoryClient {
         for (n, expression) in expressions.iter().enumerate() {
             variables.insert(format!("e{n}"), json!(expression));
         }
+        // What comes is not known before; an answer of this size is common, and parsed it takes more.
+        let _held = match fields {
+            Fields::Text => Some(self.settings().inputs.hold(expressions.len() * TEXT_BYTES).await),
+            Fields::Facts => None,
+        };
         let query = query(expressions.len(), fields);
         let (data, errors) = self.graphql(&query, Value::Object(variables), &what).await?;
         let Some(repository) = data.get("repository").filter(|repository| repository.is_object()) else {
@@ -139,6 +147,7 @@ impl RepositoryClient {
     /// The text of a blob, read as bytes. The caller knows its size to be within the limit.
     pub(super) async fn blob_text(&self, oid: &str) -> Result<FileText, GitHubError> {
         let what = format!("blob {oid} in {}", self.repository().full_name());
+        let _held = self.settings().inputs.hold(self.settings().max_file_bytes).await;
         let bytes = self.get_raw(&format!("/git/blobs/{}", segment(oid)), &what).await?;
         if bytes.contains(&0) {
             return Ok(NotText);

@@ -66,6 +66,8 @@ pub struct Settings {
     pub grace: Duration,
     /// How often an idle worker looks for due work when nothing woke it.
     pub poll: Duration,
+    /// Bytes of memory near which no further job begins; no bound without.
+    pub max_memory: Option<u64>,
 }
 
 impl Default for Settings {
@@ -76,6 +78,7 @@ impl Default for Settings {
             workers: 4,
             grace: Duration::from_secs(25),
             poll: Duration::from_secs(1),
+            max_memory: None,
         }
     }
 }

@@ -21,6 +21,7 @@ use super::store::{Hold, Outcome, Queue};
 use crate::db::DbError;
 use crate::ids::new_id;
 use crate::retry;
+use crate::room::Room;
 
 /// A running job looks at least this often whether a newer one wants its place, however long its lease is.
 const LOOK: Duration = Duration::from_secs(5);
@@ -90,11 +91,12 @@ pub async fn run_forever<J>(
 {
     let process = new_id();
     let mut tasks = JoinSet::new();
+    let room = Room::new(queue.settings().max_memory);
     for slot in 1..=queue.settings().workers.max(1) {
         let worker = format!("{process}-{slot}");
-        tasks.spawn(run_slot(queue.clone(), handler.clone(), wake.clone(), shutdown.clone(), worker));
+        tasks.spawn(run_slot(queue.clone(), handler.clone(), room.clone(), wake.clone(), shutdown.clone(), worker));
     }
-    tasks.spawn(keep_gauges(queue, shutdown));
+    tasks.spawn(keep_gauges(queue, room, shutdown));
     while tasks.join_next().await.is_some() {}
 }
 
@@ -102,6 +104,7 @@ pub async fn run_forever<J>(
 async fn run_slot<J>(
     queue: Queue<J>,
     handler: Arc<dyn Handler<J>>,
+    room: Room,
     wake: Arc<tokio::sync::Notify>,
     shutdown: CancellationToken,
     worker: String,
@@ -111,11 +114,21 @@ async fn run_slot<J>(
     let mut changes = queue.changes();
     while !shutdown.is_cancelled() {
         changes.mark_unchanged();
+        let Some(place) = room.begin_job() else {
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = room.freed() => {}
+                () = tokio::time::sleep(queue.settings().poll) => {}
+            }
+            continue;
+        };
         let ran = match queue.claim(&worker).await {
             Ok(Some(lease)) => run_lease(&queue, handler.as_ref(), &lease, &shutdown).await.map(|()| true),
             Ok(None) => Ok(false),
             Err(error) => Err(error),
         };
+        // Who waits for work takes no room.
+        drop(place);
         match ran {
             Ok(true) => continue,
             Ok(false) => {}
@@ -244,8 +257,9 @@ async fn out_of_grace(shutdown: &CancellationToken, grace: Duration) {
 }
 
 /// Keeps the queue's gauges up to date until `shutdown`.
-async fn keep_gauges<J>(queue: Queue<J>, shutdown: CancellationToken) {
+async fn keep_gauges<J>(queue: Queue<J>, room: Room, shutdown: CancellationToken) {
     loop {
+        room.report();
         if let Ok(depth) = queue.depth().await {
             // A gauge is a float; a queue this long is not told apart by its last digits.
             metrics::gauge!("secondlook_queue_jobs", "state" => "queued").set(depth.queued as f64);

@@ -12,6 +12,7 @@ pub const ORDER: &[&str] = &[
     "clock",
     "retry",
     "redact",
+    "room",
     "diff",
     "db",
     "queue",
