@@ -140,7 +140,8 @@ fn change(
 
 fn changed_file(file: UnifiedFile) -> ChangedFile {
     let no_patch = match file.notice {
-        Some(Notice::Binary | Notice::NotUtf8) => Some(NoPatch::Binary),
+        Some(Notice::Binary) => Some(NoPatch::Binary),
+        Some(Notice::NotUtf8) => Some(NoPatch::NotUtf8),
         Some(Notice::Submodule) => Some(NoPatch::Submodule),
         None if file.diff.hunks.is_empty() => Some(NoPatch::NoTextChange),
         None => None,

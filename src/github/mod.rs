@@ -96,6 +96,8 @@ pub enum NoPatch {
     TooLarge,
     /// A submodule: a commit, not a file.
     Submodule,
+    /// Text, but not in UTF-8: its lines cannot be quoted.
+    NotUtf8,
 }
 
 /// A file of a pull request.

@@ -6,6 +6,7 @@
 //! the whole repository.
 
 mod plan;
+mod risk;
 pub mod turn;
 
 use std::sync::Arc;

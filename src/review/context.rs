@@ -16,7 +16,7 @@ use super::finding::Finding;
 use crate::analysis::outline::Outline;
 use crate::chat::ChatMessage;
 use crate::diff::{FileDiff, FileStatus, LineKind};
-use hunks::Shown;
+use hunks::{Divided, Piece};
 
 /// Characters of a change's title that are shown.
 const TITLE_CHARS: usize = 300;
@@ -30,43 +30,61 @@ const INSTRUCTION_CHARS: usize = 8_000;
 /// Lines of imports, of definitions and of earlier findings that are shown.
 const LIST_LINES: usize = 30;
 
-/// What is known of a file before a model is asked.
+/// What a conversation about a file begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePage {
     /// The text that reviewer and critic share.
     pub text: String,
-    /// Set when the file was too large to be shown whole: it then does not count as reviewed.
-    pub too_large: Option<String>,
 }
 
-/// The page about a file. `about` is the change's title and description; `instructions` are the repository's own for this
-/// path; `outline` is the one of its text at the head commit, where that is at hand and in a known language.
-pub fn file_page(
+/// What is known of a file before a model is asked: a page for each conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilePages {
+    /// One page, unless the hunks to review are too large for one conversation.
+    pub pages: Vec<FilePage>,
+    /// Set when there are hunks on no page: the file then does not count as reviewed.
+    pub left_out: Option<String>,
+}
+
+/// The pages about a file. `about` is the change's title and description; `instructions` are the repository's own for
+/// this path; `outline` is the one of its text at the head commit, where that is at hand and in a known language.
+pub fn file_pages(
     file: &ChangedFile,
     about: (&str, &str),
     instructions: &[String],
     outline: Option<&Outline>,
-) -> FilePage {
+) -> FilePages {
     let diff = &file.file.diff;
-    let hunks = hunks::to_review(diff, &file.new_hunks);
-    let older = hunks::for_context(diff, &file.new_hunks);
+    let divided = hunks::divide(diff, &file.new_hunks);
+    let older = hunks::for_context(diff, &file.new_hunks).map(|older| fenced(&older, ""));
     let instructions: Vec<_> = instructions.iter().map(|i| clip(i.trim(), INSTRUCTION_CHARS)).collect();
-    let text = render(
-        "file",
-        context! {
-            instructions,
-            description => fenced(&description(about), "text"),
-            path => shown_path(&diff.path),
-            old_path => diff.old_path.as_deref().filter(|old| *old != diff.path).map(shown_path),
-            status => status(diff.status),
-            imports => outline.and_then(imports),
-            definitions => outline.and_then(|outline| definitions(outline, diff, &file.new_hunks)),
-            hunks => fenced(&hunks.text, ""),
-            older => older.map(|older| fenced(&older, "")),
-            known => known(&file.known),
-        },
-    );
-    FilePage { text, too_large: too_large(&hunks) }
+    let description = fenced(&description(about), "text");
+    let of = divided.parts.len();
+    let page = |(index, part): (usize, &Vec<Piece>)| {
+        let text = render(
+            "file",
+            context! {
+                instructions => &instructions,
+                description => &description,
+                path => shown_path(&diff.path),
+                old_path => diff.old_path.as_deref().filter(|old| *old != diff.path).map(shown_path),
+                status => status(diff.status),
+                imports => outline.and_then(imports),
+                definitions => outline.and_then(|outline| definitions(outline, diff, part)),
+                part => (of > 1).then(|| format!("part {} of {of}", index + 1)),
+                hunks => fenced(&hunks::show(diff, part), ""),
+                older => &older,
+                known => known(&file.known),
+            },
+        );
+        FilePage { text }
+    };
+    let pages = divided.parts.iter().enumerate().map(page).collect();
+    let left_out = (divided.left_out > 0).then(|| {
+        let Divided { left_out, lines, .. } = divided;
+        format!("file too large for the budget: {} of {lines} lines of its hunks reviewed", lines - left_out)
+    });
+    FilePages { pages, left_out }
 }
 
 /// The conversation that asks for findings. `lessons` go into the system prompt; `revise` is what the rounds after the
@@ -145,17 +163,15 @@ fn imports(outline: &Outline) -> Option<String> {
 }
 
 /// The heads of the definitions that enclose what is to be reviewed, outer ones first.
-fn definitions(outline: &Outline, diff: &FileDiff, new_hunks: &[usize]) -> Option<String> {
-    let hunks = new_hunks.iter().filter_map(|index| diff.hunks.get(*index));
-    let touched: Vec<u32> = hunks
-        .flat_map(|hunk| &hunk.lines)
-        .filter(|line| line.kind != LineKind::Context)
-        .filter_map(|line| line.new)
-        .collect();
-    let around = outline
-        .definitions
-        .iter()
-        .filter(|definition| touched.iter().any(|line| definition.line <= *line && *line <= definition.end_line));
+fn definitions(outline: &Outline, diff: &FileDiff, part: &[Piece]) -> Option<String> {
+    let lines = part.iter().filter_map(|piece| diff.hunks.get(piece.hunk)?.lines.get(piece.lines.clone()));
+    let mut touched: Vec<u32> =
+        lines.flatten().filter(|line| line.kind != LineKind::Context).filter_map(|line| line.new).collect();
+    touched.sort_unstable();
+    let around = outline.definitions.iter().filter(|definition| {
+        let first = touched.partition_point(|line| *line < definition.line);
+        touched.get(first).is_some_and(|line| *line <= definition.end_line)
+    });
     listed(around.map(|d| format!("{}-{}: {}{}", d.line, d.end_line, "  ".repeat(d.depth.min(10)), d.signature)))
 }
 
@@ -177,15 +193,6 @@ fn listed(lines: impl Iterator<Item = String>) -> Option<String> {
         lines.push("[… more are left out]".to_owned());
     }
     Some(fenced(&lines.join("\n"), ""))
-}
-
-fn too_large(shown: &Shown) -> Option<String> {
-    let Shown { whole, hunks, lines, all_lines, .. } = shown;
-    (whole < hunks).then(|| {
-        format!(
-            "file too large for the budget: {whole} of {hunks} hunks reviewed in full, {lines} of {all_lines} lines"
-        )
-    })
 }
 
 /// A block whose fence is longer than any run of backticks in the text, so that the text cannot end it.
@@ -266,13 +273,14 @@ mod tests {
             known: vec![finding("Reads the file twice")],
         };
         let outline = outline(Language::Rust, HEAD).unwrap();
-        file_page(&file, (title, description), &["Errors are returned.".to_owned()], Some(&outline))
+        let pages = file_pages(&file, (title, description), &["Errors are returned.".to_owned()], Some(&outline));
+        assert_eq!((pages.pages.len(), pages.left_out), (1, None));
+        pages.pages[0].clone()
     }
 
     #[test]
     fn the_page_shows_the_hunks_and_what_stands_around_them() {
         let page = page("Read the file", "It was a stub.");
-        assert_eq!(page.too_large, None);
         insta::assert_snapshot!(page.text, @r#"
         # What this repository asks of its reviewers
 

@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use super::change::ChangedFile;
 use super::change::turn::Scene;
-use super::context::file_page;
+use super::context::{FilePage, file_pages};
 use super::critic;
 use super::draft::Draft;
 use super::finding::Finding;
 use super::reflective::FileTask;
 use crate::agent::graph::{self, Outcome, RunContext, RunError};
+use crate::agent::limits::Budget;
 use crate::agent::strategy::reflexion::{ReflectiveReviewer, Rounds};
 use crate::analysis::language;
 use crate::analysis::outline::{self, Outline};
+use crate::analysis::rules::place::is_generated;
+use crate::analysis::syntax::Unparsed;
 use crate::chat::{ModelRole, TokenUsage, embedded};
 use crate::github::FileText;
 use crate::tool::ToolContext;
@@ -53,51 +56,117 @@ pub async fn review_file(file: &ChangedFile, scene: &Scene<'_>, tokens: u64) -> 
             None
         }
     };
-    let outline = outline_of(path, head.as_deref()).await;
-    let page = file_page(file, (&change.title, &change.description), &policy.instructions_for(path), outline.as_ref());
-    let model = engine.models.name(ModelRole::Reviewer).to_owned();
-    // The built-in rules read the file through tools alone: without its text they have looked at nothing.
-    let unseen = (head.is_none() && model == embedded::NAME)
-        .then(|| "the embedded rules cannot read it: it is missing, not text, or too large".to_owned());
-    let problem = page.too_large.clone().or(unseen);
-    let task = FileTask { file, page, head: head.as_deref(), model };
-    let tools = ToolContext { source: change.source.clone(), files: Arc::clone(&scene.diffs), path: path.clone() };
-    let toolbox = Toolbox::reviewing();
-    let graph = ReflectiveReviewer {
-        task: &task,
-        models: &engine.models,
-        toolbox: &toolbox,
-        tools: &tools,
-        max_rounds: engine.limits.max_rounds,
+    let (outline, unparsed) = match outline_of(path, head.as_deref()).await {
+        Ok(outline) => (outline, None),
+        Err(unparsed) => (None, Some(unparsed)),
     };
-    let run_id = format!("{}/{}", change.id, file.key());
-    let (checkpoints, events, clock) = (engine.checkpoints.clone(), engine.events.clone(), engine.clock.clone());
-    let cx =
-        RunContext::new(run_id, checkpoints, events, clock, scene.stop.clone()).with_budget(scene.budget.part(tokens));
-    let outcome = graph::run(&graph, Rounds::default(), &cx).await;
-    came_to(outcome, problem, cx.budget.spent())
+    let instructions = policy.instructions_for(path);
+    let mut pages = file_pages(file, (&change.title, &change.description), &instructions, outline.as_ref());
+    let rules = engine.models.name(ModelRole::Reviewer) == embedded::NAME;
+    if rules {
+        // The built-in rules read the file through tools alone, and all of it at once.
+        pages.pages.truncate(1);
+        pages.left_out = unseen_by_rules(path, head.as_deref(), unparsed);
+    }
+    let tools = ToolContext { source: change.source.clone(), files: Arc::clone(&scene.diffs), path: path.clone() };
+    let reading = Reading { file, scene, head: head.as_deref(), tools, budget: scene.budget.part(tokens) };
+    let of = pages.pages.len();
+    let mut whole = FileReview::default();
+    for (index, page) in pages.pages.into_iter().enumerate() {
+        let part = (of > 1).then_some((index + 1, of));
+        whole.add(reading.part(page, part).await?, part);
+    }
+    whole.problem = whole.problem.or(pages.left_out);
+    Ok(whole)
+}
+
+impl FileReview {
+    /// Takes in the review of a part, which is named by its number and how many there are where there are several.
+    fn add(&mut self, review: Self, part: Option<(usize, usize)>) {
+        self.findings.extend(review.findings);
+        if !self.summary.is_empty() && !review.summary.is_empty() {
+            self.summary.push(' ');
+        }
+        self.summary.push_str(&review.summary);
+        let problem = review.problem.map(|problem| match part {
+            Some((part, of)) => format!("part {part} of {of}: {problem}"),
+            None => problem,
+        });
+        self.problem = self.problem.take().or(problem);
+        self.usage += review.usage;
+        self.rounds = self.rounds.max(review.rounds);
+    }
+}
+
+/// One file while it is read.
+struct Reading<'a> {
+    file: &'a ChangedFile,
+    scene: &'a Scene<'a>,
+    head: Option<&'a str>,
+    tools: ToolContext,
+    budget: Budget,
+}
+
+impl Reading<'_> {
+    /// One conversation about it, which has a checkpoint of its own.
+    async fn part(&self, page: FilePage, part: Option<(usize, usize)>) -> Result<FileReview, Stopped> {
+        let Scene { change, engine, stop, .. } = self.scene;
+        let model = engine.models.name(ModelRole::Reviewer).to_owned();
+        let task = FileTask { file: self.file, page, head: self.head, model };
+        let toolbox = Toolbox::reviewing();
+        let graph = ReflectiveReviewer {
+            task: &task,
+            models: &engine.models,
+            toolbox: &toolbox,
+            tools: &self.tools,
+            max_rounds: engine.limits.max_rounds,
+        };
+        let mut run_id = format!("{}/{}", change.id, self.file.key());
+        if let Some((part, of)) = part {
+            run_id.push_str(&format!("/part-{part}-of-{of}"));
+        }
+        let (checkpoints, events, clock) = (engine.checkpoints.clone(), engine.events.clone(), engine.clock.clone());
+        // A budget of its own, so that what it cost is told from what the parts before it did.
+        let budget = self.budget.part(self.budget.tokens_left());
+        let cx = RunContext::new(run_id, checkpoints, events, clock, (*stop).clone()).with_budget(budget);
+        let outcome = graph::run(&graph, Rounds::default(), &cx).await;
+        came_to(outcome, cx.budget.spent())
+    }
 }
 
 /// The review was interrupted at a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopped;
 
-/// Parsing a large file takes up to a second: not on a thread that serves others.
-async fn outline_of(path: &str, head: Option<&str>) -> Option<Outline> {
-    let text = head?.to_owned();
-    let language = language::detect(path, text.lines().next().unwrap_or_default())?;
-    tokio::task::spawn_blocking(move || outline::outline(language, &text).ok()).await.ok().flatten()
+/// Parsing a large file takes up to a second: not on a thread that serves others. `None` in no known language.
+async fn outline_of(path: &str, head: Option<&str>) -> Result<Option<Outline>, Unparsed> {
+    let Some(text) = head.map(str::to_owned) else { return Ok(None) };
+    let Some(language) = language::detect(path, text.lines().next().unwrap_or_default()) else { return Ok(None) };
+    let outlined = tokio::task::spawn_blocking(move || outline::outline(language, &text)).await;
+    outlined.map_or(Ok(None), |outlined| outlined.map(Some))
+}
+
+/// Why a file does not count as reviewed by the built-in rules, whatever they found: they have not seen it, or not all.
+fn unseen_by_rules(path: &str, head: Option<&str>, unparsed: Option<Unparsed>) -> Option<String> {
+    let Some(text) = head else {
+        return Some("the embedded rules cannot read it: it is missing, not text, or too large".into());
+    };
+    if is_generated(path, text) {
+        let why = "it looks generated, vendored or minified, and the embedded rules leave that alone: say so in `paths.ignore`";
+        return Some(why.into());
+    }
+    unparsed.map(|why| format!("the embedded rules looked at its lines one by one only: {why}"))
 }
 
 /// `spent` is what this process paid; a state's own sum lacks what a failed agent had spent.
-fn came_to(outcome: Outcome<Rounds<Draft>>, problem: Option<String>, spent: TokenUsage) -> Result<FileReview, Stopped> {
+fn came_to(outcome: Outcome<Rounds<Draft>>, spent: TokenUsage) -> Result<FileReview, Stopped> {
     let (mut rounds, error) = match outcome {
         Outcome::Stopped(_, RunError::Interrupted) => return Err(Stopped),
         Outcome::Done(rounds) => (rounds, None),
         Outcome::Stopped(rounds, error) => (rounds, Some(error)),
         Outcome::Waiting(rounds, request) => (rounds, Some(RunError::Waiting(request))),
     };
-    let problem = error.map(|error| error.to_string()).or(rounds.problem.take()).or(problem);
+    let problem = error.map(|error| error.to_string()).or(rounds.problem.take());
     let usage = if spent.calls > rounds.usage.calls { spent } else { rounds.usage };
     let (round, judged) = (rounds.round, rounds.best.as_ref().is_some_and(|best| best.judged));
     let mut draft = rounds.into_answer().unwrap_or_default();

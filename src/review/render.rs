@@ -4,6 +4,7 @@
 //! cut, is the hidden marker on the last line: by it our own posts are found again.
 
 pub mod check;
+pub mod gaps;
 pub mod marker;
 
 use super::anchor::Unplaced;
@@ -28,8 +29,6 @@ const MAX_EVIDENCE_CHARS: usize = 300;
 const MAX_SOURCE_CHARS: usize = 80;
 /// Characters of a title.
 const MAX_TITLE_CHARS: usize = 160;
-/// Files named one by one.
-const MAX_NAMED_FILES: usize = 25;
 /// Stands where a text was cut.
 const CUT: &str = "*This text was too long and ends here.*";
 
@@ -74,9 +73,7 @@ pub fn review_body(summary: &ReviewSummary<'_>) -> String {
             summary.capped
         ));
     }
-    if let Some(gaps) = gaps(summary.coverage) {
-        parts.push(gaps);
-    }
+    parts.extend(gaps::gaps(summary.coverage));
     clip(&parts.join("\n\n"), MAX_BODY_BYTES - 2_000, CUT)
 }
 
@@ -92,23 +89,6 @@ pub fn with_refused(body: &str, refused: &[&Reported]) -> String {
     }
     let section = unplaced_section("GitHub takes no comment on the lines of these:", refused);
     clip(&format!("{body}\n\n{section}"), MAX_BODY_BYTES - 2_000, CUT)
-}
-
-/// The files that should have been reviewed and were not, if there are any.
-pub fn gaps(coverage: &Coverage) -> Option<String> {
-    let mut lines: Vec<String> = coverage
-        .gaps()
-        .take(MAX_NAMED_FILES)
-        .map(|(path, reason)| format!("- {}: {}", code_span(path), sanitise_line(reason, 300)))
-        .collect();
-    let more = coverage.gaps().count().saturating_sub(MAX_NAMED_FILES);
-    if more > 0 {
-        lines.push(format!("- and {more} more"));
-    }
-    if coverage.unlisted > 0 {
-        lines.push(format!("- {} files that GitHub does not list (it stops at 3,000)", coverage.unlisted));
-    }
-    (!lines.is_empty()).then(|| format!("Not reviewed:\n\n{}", lines.join("\n")))
 }
 
 /// `3 problems: 1 critical, 2 minor`, or `no problems`.

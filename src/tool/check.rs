@@ -1,5 +1,7 @@
 //! Runs the rules over a file, and says which of their hits the change brought.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -123,11 +125,9 @@ fn note(scan: &Scan) -> String {
 
 /// Part `part` of the hits, those on changed lines first. Every part fits whole, so that its JSON can be read.
 fn result(scan: Scan, change: Option<&FileDiff>, note: &str, part: usize) -> Result<CheckResult, ToolError> {
-    let added = |line: u32| {
-        let mut lines = change.iter().flat_map(|file| &file.hunks).flat_map(|hunk| &hunk.lines);
-        lines.any(|of| of.kind == LineKind::Added && of.new == Some(line))
-    };
-    let mark = |hit: Hit| CheckHit { changed: (hit.line..=hit.end_line).any(added), hit };
+    let lines = change.iter().flat_map(|file| &file.hunks).flat_map(|hunk| &hunk.lines);
+    let added: HashSet<u32> = lines.filter(|line| line.kind == LineKind::Added).filter_map(|line| line.new).collect();
+    let mark = |hit: Hit| CheckHit { changed: (hit.line..=hit.end_line).any(|line| added.contains(&line)), hit };
     let mut hits: Vec<CheckHit> = scan.hits.into_iter().map(mark).collect();
     hits.sort_by_key(|hit| !hit.changed);
     let total = hits.len();

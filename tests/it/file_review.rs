@@ -389,16 +389,66 @@ async fn only_new_hunks_are_shown_for_review_and_without_any_nobody_is_asked() {
     assert!(model.requests().is_empty());
 }
 
-#[tokio::test]
-async fn a_file_too_large_to_be_shown_is_reviewed_in_part_and_says_so() {
+/// A new file of so many lines, each of which is its own.
+fn long(lines: usize) -> (ChangedFile, String) {
     let new: String =
-        (0..5_000).map(|n| format!("value_{n} = compute_something_long_enough_to_count({n})\n")).collect();
-    let review = Review { file: changed("", &new), head: new, ..Review::new().await };
-    let model = model(vec![findings(&[])], vec![]);
+        (0..lines).map(|n| format!("value_{n} = compute_something_long_enough_to_count({n})\n")).collect();
+    (changed("", &new), new)
+}
+
+#[tokio::test]
+async fn a_large_file_is_reviewed_in_parts_each_with_its_own_lines() {
+    let (file, head) = long(5_000);
+    let review = Review { file, head, ..Review::new().await };
+    let late = finding("value_4999 = compute_something_long_enough_to_count(4999)", "The last value is never read");
+    let (nothing, confirmed) = (findings(&[]), verdicts(&[("keep", 0.9)], &[]));
+    let replies = vec![nothing.clone(), nothing.clone(), nothing.clone(), nothing, findings(&[late])];
+    let model = model(replies, vec![confirmed]);
+    let outcome = review.run(&model).await.unwrap();
+    assert_eq!(outcome.problem, None);
+    assert_eq!(outcome.findings.len(), 1);
+    let requests = model.requests();
+    assert_eq!((requests.len(), outcome.usage.calls), (6, 6));
+    let shown: Vec<String> =
+        requests.iter().map(|request| request.messages.iter().map(|m| m.text()).collect::<String>()).collect();
+    assert!(shown.iter().all(|text| text.len() < 110_000), "{:?}", shown.iter().map(String::len).collect::<Vec<_>>());
+    for n in 0..5_000 {
+        let line = format!("+ value_{n} = ");
+        let seen = shown.iter().take(5).filter(|text| text.contains(&line)).count();
+        assert_eq!(seen, 1, "line {n}");
+    }
+}
+
+#[tokio::test]
+async fn a_part_that_fails_is_named_and_the_others_are_reviewed() {
+    let (file, head) = long(2_000);
+    let review = Review { file, head, ..Review::new().await };
+    let found = finding("value_1999 = compute_something_long_enough_to_count(1999)", "The last value is never read");
+    let model = model(
+        vec![Err(ChatError::Rejected("not this one".to_owned())), findings(&[found])],
+        vec![verdicts(&[("keep", 0.9)], &[])],
+    );
+    let outcome = review.run(&model).await.unwrap();
+    assert_eq!(outcome.findings.len(), 1);
+    assert!(outcome.problem.as_deref().is_some_and(|why| why.starts_with("part 1 of 2: ")), "{:?}", outcome.problem);
+}
+
+#[tokio::test]
+async fn what_is_beyond_the_last_part_is_named() {
+    let (file, head) = long(20_000);
+    let review = Review { file, head, ..Review::new().await };
+    let model = model((0..8).map(|_| findings(&[])).collect(), vec![]);
     let outcome = review.run(&model).await.unwrap();
     assert!(outcome.problem.as_deref().is_some_and(|why| why.starts_with("file too large")), "{:?}", outcome.problem);
-    let size: usize = model.requests()[0].messages.iter().map(|m| m.text().len()).sum();
-    assert!(size < 110_000, "{size}");
+    assert_eq!(model.requests().len(), 8);
+}
+
+#[tokio::test]
+async fn the_rules_read_a_file_of_any_length_whole() {
+    let new = format!("{}os.system(\"cat \" + value_0)\n", long(12_000).1);
+    let review = Review { file: changed("", &new), head: new, ..Review::new().await };
+    let outcome = review.with(Arc::new(EmbeddedModel)).await.unwrap();
+    assert_eq!((outcome.problem, outcome.findings.len()), (None, 1));
 }
 
 #[tokio::test]

@@ -7,34 +7,8 @@ use crate::review::policy::Policy;
 use crate::review::policy::exclude::Exclusions;
 
 use super::ChangedFile;
+use super::risk::risk;
 
-/// Parts of a path that hint at code where a fault costs most.
-const RISKY_PARTS: [&str; 22] = [
-    "auth",
-    "login",
-    "session",
-    "token",
-    "crypt",
-    "secret",
-    "password",
-    "permission",
-    "policy",
-    "payment",
-    "billing",
-    "admin",
-    "sql",
-    "migration",
-    "query",
-    "upload",
-    "deserial",
-    "sandbox",
-    "shell",
-    "exec",
-    "workflow",
-    "docker",
-];
-/// Parts of a path that hint at code which is not shipped.
-const HARMLESS_PARTS: [&str; 7] = ["test", "spec", "example", "fixture", "docs/", "bench", "changelog"];
 /// Files whose summaries are kept, and characters of each.
 const SUMMARY_FILES: usize = 20;
 const SUMMARY_CHARS: usize = 200;
@@ -52,7 +26,7 @@ pub(super) fn plan(files: &[ChangedFile], policy: &Policy) -> Plan {
     let coverage: Vec<Option<FileCoverage>> = files.iter().map(|file| decided(file, &exclusions)).collect();
     let mut to_review: Vec<usize> =
         coverage.iter().enumerate().filter(|(_, c)| c.is_none()).map(|(at, _)| at).collect();
-    to_review.sort_by_key(|at| files.get(*at).map_or(0, |file| -risk(file)));
+    to_review.sort_by_cached_key(|at| files.get(*at).map_or(0, |file| -risk(&file.file.diff)));
     Plan { to_review, coverage }
 }
 
@@ -83,10 +57,21 @@ fn decided(file: &ChangedFile, exclusions: &Exclusions) -> Option<FileCoverage> 
     }
     match file.file.no_patch {
         Some(NoPatch::Binary) => return nothing("binary"),
-        Some(NoPatch::NoTextChange) => return nothing("renamed, or only its mode changed"),
+        Some(NoPatch::NoTextChange) => {
+            return nothing(match diff.status {
+                FileStatus::Added => "empty",
+                FileStatus::Removed => "deleted",
+                FileStatus::Renamed | FileStatus::Copied => "moved or copied without edits",
+                FileStatus::Modified | FileStatus::Changed | FileStatus::Unchanged => "no change in its text",
+            });
+        }
         Some(NoPatch::Submodule) => return nothing("submodule"),
         Some(NoPatch::TooLarge) => {
             return Some(FileCoverage::NotReviewed { reason: "the file is too large to be compared".into() });
+        }
+        Some(NoPatch::NotUtf8) => {
+            let reason = "its text is not UTF-8: convert it, or leave it out by `paths.ignore`";
+            return Some(FileCoverage::NotReviewed { reason: reason.into() });
         }
         None => {}
     }
@@ -97,22 +82,6 @@ fn decided(file: &ChangedFile, exclusions: &Exclusions) -> Option<FileCoverage> 
         return nothing("no change in its text");
     }
     file.new_hunks.is_empty().then_some(FileCoverage::Unchanged)
-}
-
-/// The likely cost of a fault here: what the path hints at counts most, then how much is new.
-fn risk(file: &ChangedFile) -> i64 {
-    let path = file.file.diff.path.to_lowercase();
-    let hints = |parts: &[&str]| parts.iter().any(|part| path.contains(part));
-    let mut risk = 0;
-    if hints(&RISKY_PARTS) {
-        risk += 1_000;
-    }
-    if hints(&HARMLESS_PARTS) || path.ends_with(".md") || path.ends_with(".txt") {
-        risk -= 2_000;
-    }
-    let (added, removed) = file.file.diff.counts();
-    let changed = i64::try_from(added.saturating_add(removed / 2)).unwrap_or(i64::MAX);
-    risk + changed.min(999)
 }
 
 #[cfg(test)]
@@ -147,6 +116,7 @@ mod tests {
             file("moved.rs", Some(NoPatch::NoTextChange), 0),
             file("lib", Some(NoPatch::Submodule), 0),
             file("huge.rs", Some(NoPatch::TooLarge), 0),
+            file("latin.rs", Some(NoPatch::NotUtf8), 0),
             file("empty.rs", None, 0),
             old,
             deleted,
@@ -167,7 +137,7 @@ mod tests {
             .collect();
         assert_eq!(
             words,
-            ["review", "excluded", "nothing", "nothing", "nothing", "gap", "nothing", "unchanged", "nothing"]
+            ["review", "excluded", "nothing", "nothing", "nothing", "gap", "gap", "nothing", "unchanged", "nothing"]
         );
     }
 

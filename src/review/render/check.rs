@@ -8,7 +8,8 @@ use crate::review::policy::read::PolicyComplaint;
 use crate::review::policy::{POLICY_PATH, Policy};
 use crate::review::report::{Report, Reported};
 
-use super::{counted, gaps, severity_word};
+use super::gaps::gaps;
+use super::{counted, severity_word};
 
 /// Bytes of the summary; GitHub takes 65,535 characters.
 const MAX_SUMMARY_BYTES: usize = 60_000;
