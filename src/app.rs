@@ -2,12 +2,15 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use crate::agent::spending::Purse;
+use crate::agent::spending::store::SpendingStore;
 use crate::clock::SharedClock;
 use crate::db::Db;
 use crate::github::client::GitHubApp;
 use crate::memory::store::ChatHistory;
+use crate::review::budget::{BudgetPolicy, accounts};
 use crate::review::change::Engine;
-use crate::review::store::PullStore;
+use crate::review::store::{PullKey, PullStore};
 
 /// The App on GitHub, once one is configured. Set-up may fill it while the server runs.
 #[derive(Clone, Default)]
@@ -50,6 +53,16 @@ pub struct App {
 }
 
 impl App {
+    /// What model calls have cost.
+    pub fn spending(&self) -> SpendingStore {
+        SpendingStore::new(self.db.clone())
+    }
+
+    /// The accounts on which the calls for a pull request are booked.
+    pub fn purse(&self, pull: PullKey, budget: &BudgetPolicy) -> Purse {
+        Purse::new(self.spending(), accounts(pull, &self.engine.limits.budgets, budget))
+    }
+
     /// What is kept of pull requests.
     pub fn pulls(&self) -> PullStore {
         PullStore::new(self.db.clone(), self.clock.clone())

@@ -16,10 +16,11 @@ use url::Url;
 use crate::dashboard::credentials::{self, StoredApp};
 use crate::github::client::{self, AppCredentials};
 use crate::queue;
+use crate::review::budget::{Budgets, most};
 use crate::review::change::Limits;
 use crate::room::{Inputs, system};
 use layers::{Given, Layers};
-use model::ModelChoice;
+use model::{ModelChoice, OtherModels};
 
 /// The file in the data directory that holds the App's credentials after set-up.
 pub const APP_FILE: &str = "app.json";
@@ -59,6 +60,8 @@ pub struct Config {
     pub smee: Option<Url>,
     /// Which model answers.
     pub model: ModelChoice,
+    /// Which models answer single roles, and which stand in.
+    pub other_models: OtherModels,
     /// The log filter, when one is given.
     pub log: Option<String>,
     /// How log lines look.
@@ -103,6 +106,7 @@ impl Config {
             github.api_url =
                 web_address(&given, "https://github.example.com/api/v3")?.as_str().trim_end_matches('/').to_owned();
         }
+        let model = model::choose(layers)?;
         Ok(Self {
             listen: listen(layers)?,
             database_url: SecretString::from(database_url),
@@ -114,7 +118,8 @@ impl Config {
                 .get("SECONDLOOK_SMEE")
                 .map(|given| web_address(&given, "https://smee.io/CHANNEL"))
                 .transpose()?,
-            model: model::choose(layers)?,
+            other_models: model::others(layers, &model)?,
+            model,
             log: layers.get("SECONDLOOK_LOG").map(|given| given.value),
             log_format: log_format(layers)?,
             github,
@@ -344,8 +349,15 @@ fn limits(layers: &Layers) -> Result<Limits, ConfigError> {
         limits.review_time = Duration::from_secs(seconds);
     }
     if let Some(tokens) = between("review.tokens", section.tokens, 1_000, u64::MAX)? {
-        limits.review_tokens = tokens;
+        limits.review.tokens = tokens;
     }
+    limits.review = limits.review.min(most(None, section.cents));
+    let budget = &layers.file().budget;
+    limits.budgets = Budgets {
+        pull_request: most(budget.pull_request_tokens, budget.pull_request_cents),
+        repository_day: most(budget.repository_day_tokens, budget.repository_day_cents),
+        day: most(budget.day_tokens, budget.day_cents),
+    };
     Ok(limits)
 }
 
@@ -365,6 +377,7 @@ mod tests {
 
     use super::layers::{Environment, File, Flags};
     use super::*;
+    use crate::agent::limits::Most;
 
     fn load<const N: usize>(variables: [(&str, &str); N]) -> Result<Config, String> {
         let layers = Layers::new(Flags::new(), Environment::from(variables), File::default());
@@ -448,6 +461,10 @@ mod tests {
         let load = |text| Config::load(&Layers::new(Flags::new(), Environment::default(), file(text)));
         let config = load("[queue]\nworkers = 2\ngrace_seconds = 0\n[review]\nmax_rounds = 1\n").unwrap();
         assert_eq!((config.queue.workers, config.queue.grace, config.limits.max_rounds), (2, Duration::ZERO, 1));
+        let config = load("[review]\ncents = 3\n[budget]\nday_tokens = 7\nrepository_day_cents = 2\n").unwrap();
+        assert_eq!(config.limits.review, Most { tokens: 5_000_000, micro_usd: 30_000 });
+        let day = Budgets { day: Most::tokens(7), repository_day: most(None, Some(2)), ..Budgets::default() };
+        assert_eq!(config.limits.budgets, day);
         let error = load("[queue]\nworkers = 0\n").unwrap_err().to_string();
         assert_eq!(error, "`queue.workers` in secondlook.toml is 0: write a number from 1 to 64");
     }

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::agent::checkpoint::Checkpoints;
+use crate::agent::spending::Purse;
 use crate::app::{App, GitHubHandle};
 use crate::chat::embedded::EmbeddedModel;
 use crate::chat::openai::{self, OpenAiModel};
@@ -116,6 +117,7 @@ pub fn assemble(parts: Parts) -> Result<Assembled, GitHubError> {
             events: EventLog::new(db.clone()),
             clock: clock.clone(),
             limits,
+            purse: Purse::default(),
         },
         history: ChatHistory::new(db.clone(), clock.clone()),
         public_url: public_url.clone(),
@@ -143,19 +145,28 @@ pub fn assemble(parts: Parts) -> Result<Assembled, GitHubError> {
     Ok(Assembled { app, queue, worker, wake, router, setup_path })
 }
 
-/// The models of a choice.
+/// The models of the configuration: one for each role that has its own, one for the others, and those that stand in.
 ///
 /// # Errors
-/// When the endpoint's address cannot be used.
-pub fn models(choice: &ModelChoice, clock: SharedClock) -> Result<Arc<Models>, ServeError> {
-    let model: Arc<dyn ChatModel> = match choice {
-        ModelChoice::Embedded => Arc::new(EmbeddedModel),
-        ModelChoice::OpenAi { provider, model, base_url, api_key } => {
-            let settings = openai::Settings::new(provider, model, base_url.clone(), api_key.clone());
-            Arc::new(OpenAiModel::new(settings, clock.clone()).map_err(|error| ServeError(error.to_string()))?)
-        }
+/// When an endpoint's address cannot be used.
+pub fn models(config: &Config, clock: SharedClock) -> Result<Arc<Models>, ServeError> {
+    let made = |choice: &ModelChoice| -> Result<Arc<dyn ChatModel>, ServeError> {
+        Ok(match choice {
+            ModelChoice::Embedded => Arc::new(EmbeddedModel),
+            ModelChoice::OpenAi { provider, model, base_url, api_key } => {
+                let settings = openai::Settings::new(provider, model, base_url.clone(), api_key.clone());
+                Arc::new(OpenAiModel::new(settings, clock.clone()).map_err(|error| ServeError(error.to_string()))?)
+            }
+        })
     };
-    Ok(Arc::new(Models::builder(model).clock(clock).build()))
+    let mut models = Models::builder(made(&config.model)?).clock(clock.clone());
+    for (role, choice) in &config.other_models.roles {
+        models = models.role(*role, made(choice)?);
+    }
+    for choice in &config.other_models.fallbacks {
+        models = models.fallback(made(choice)?);
+    }
+    Ok(Arc::new(models.build()))
 }
 
 /// Serves until the process is asked to stop.
@@ -169,7 +180,7 @@ pub async fn run(config: Config) -> Result<(), ServeError> {
     let listener = bind(config.listen).await?;
     let address = listener.local_addr().unwrap_or(config.listen);
     let clock: SharedClock = Arc::new(SystemClock);
-    let models = models(&config.model, clock.clone())?;
+    let models = models(&config, clock.clone())?;
     make_data_directory(&config)?;
     // Held until the process ends, and taken first: a second server must not touch the first one's database.
     let ownership = ownership::take(config.database_url.expose_secret())?;

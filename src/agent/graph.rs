@@ -14,7 +14,7 @@ use tracing::Instrument;
 
 use super::checkpoint::{Checkpoint, Checkpoints};
 use super::hook::{Hooks, Step, out_of_time};
-use super::limits::{Budget, DEFAULT_RUN_TIME, DEFAULT_RUN_TOKENS, MAX_NODES};
+use super::limits::{Budget, DEFAULT_RUN_TIME, DEFAULT_RUN_TOKENS, MAX_NODES, Most};
 use crate::chat::ChatError;
 use crate::clock::{SharedClock, Stopwatch};
 use crate::db::DbError;
@@ -135,7 +135,7 @@ impl RunContext {
         clock: SharedClock,
         stop: CancellationToken,
     ) -> Self {
-        let budget = Budget::new(DEFAULT_RUN_TOKENS, DEFAULT_RUN_TIME, clock.now());
+        let budget = Budget::new(Most::tokens(DEFAULT_RUN_TOKENS), DEFAULT_RUN_TIME, clock.now());
         Self { run_id: run_id.into(), checkpoints, events, clock, stop, budget, hooks: Hooks::standard() }
     }
 

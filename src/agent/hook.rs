@@ -1,10 +1,13 @@
-//! What happens around every node and every model call, whichever graph runs: log lines, metrics and the token budget.
-//! Nodes stay free of it. Secrets are masked by the router, which knows whether a prompt leaves the process.
+//! What happens around every node and every model call, whichever graph runs: log lines and metrics by hooks, and the
+//! budget by [`chat`], the only way to a model. Nodes stay free of it. Secrets are masked by the router, which knows
+//! whether a prompt leaves the process.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::graph::{RunContext, RunError};
+use super::limits::Cost;
+use super::spending::NotBooked;
 use crate::chat::router::Router;
 use crate::chat::{ChatError, ChatMessage, ChatRequest, ChatResponse, ModelRole, TokenUsage, estimate_tokens};
 use crate::clock::Stopwatch;
@@ -57,10 +60,6 @@ pub struct Hooks {
     list: Arc<Vec<Box<dyn Hook>>>,
 }
 
-/// Refuses a call that the budget does not hold, and counts what calls cost.
-#[derive(Debug, Clone, Copy)]
-pub struct KeepBudget;
-
 /// One log line per node and model call: names, times and sizes, never text.
 #[derive(Debug, Clone, Copy)]
 pub struct LogSteps;
@@ -77,37 +76,12 @@ impl Hooks {
 
     /// What every run has.
     pub fn standard() -> Self {
-        Self::new(vec![Box::new(KeepBudget), Box::new(LogSteps), Box::new(CountSteps)])
+        Self::new(vec![Box::new(LogSteps), Box::new(CountSteps)])
     }
 
     /// The hooks in order.
     pub fn iter(&self) -> impl Iterator<Item = &dyn Hook> {
         self.list.iter().map(AsRef::as_ref)
-    }
-}
-
-impl Hook for KeepBudget {
-    fn before_model(&self, request: &mut ChatRequest, cx: &RunContext) -> Result<(), RunError> {
-        let (needed, left) = (request_tokens(request), cx.budget.tokens_left());
-        if needed > left {
-            return Err(RunError::Limit(format!(
-                "the token budget is used up: about {needed} tokens needed for the next call, {left} left"
-            )));
-        }
-        Ok(())
-    }
-
-    fn after_model(
-        &self,
-        _request: &ChatRequest,
-        outcome: Result<&ChatResponse, &ChatError>,
-        _took: Duration,
-        cx: &RunContext,
-    ) {
-        let Ok(response) = outcome else { return };
-        // The router has estimated what a server did not count; a model in this process costs nothing.
-        let usage = response.usage;
-        cx.budget.spend(TokenUsage { calls: usage.calls.max(1), ..usage });
     }
 }
 
@@ -182,10 +156,11 @@ impl Hook for CountSteps {
     }
 }
 
-/// Asks a model as part of a run: through the hooks, and within the run's time.
+/// Asks a model as part of a run: through the hooks, and within the run's budget of time, tokens and money. What the call
+/// is thought to cost is set aside before it is made, in this process and on the accounts of the run.
 ///
 /// # Errors
-/// [`RunError::Limit`] when the budget of tokens or time does not hold the call, [`RunError::Model`] when it fails,
+/// [`RunError::Limit`] when the budget does not hold the call, [`RunError::Model`] when it fails,
 /// [`RunError::Interrupted`] when the run was asked to stop and is saved nowhere.
 pub async fn chat(models: &Router, mut request: ChatRequest, cx: &RunContext) -> Result<ChatResponse, RunError> {
     for hook in cx.hooks.iter() {
@@ -195,6 +170,18 @@ pub async fn chat(models: &Router, mut request: ChatRequest, cx: &RunContext) ->
     if left.is_zero() {
         return Err(out_of_time());
     }
+    let needed = request_tokens(&request);
+    let estimate = Cost { tokens: needed, micro_usd: models.price(request.conversation.role, needed) };
+    let held = cx.budget.hold(estimate).map_err(|left| {
+        RunError::Limit(format!(
+            "the token budget is used up: about {needed} tokens needed for the next call, {left} left"
+        ))
+    })?;
+    // A model in this process costs nothing that a person could run out of.
+    let booking = match models.is_local(request.conversation.role) {
+        true => None,
+        false => Some(cx.budget.purse().book(estimate, cx.clock.now()).await?),
+    };
     let watch = Stopwatch::start();
     let answer = tokio::select! {
         answer = tokio::time::timeout(left, models.chat(&request)) => answer,
@@ -203,6 +190,12 @@ pub async fn chat(models: &Router, mut request: ChatRequest, cx: &RunContext) ->
     let overdue = answer.is_err();
     let outcome = answer.unwrap_or(Err(ChatError::TimedOut("the run's time is used up")));
     let took = watch.elapsed();
+    let spent = paid(&outcome, estimate);
+    cx.budget.spend(spent);
+    drop(held);
+    if let Some(booking) = booking {
+        cx.budget.purse().settle(booking, Cost::of(&spent)).await;
+    }
     for hook in cx.hooks.iter() {
         hook.after_model(&request, outcome.as_ref(), took, cx);
     }
@@ -216,6 +209,27 @@ async fn given_up(cx: &RunContext) {
         std::future::pending().await
     } else {
         cx.stop.cancelled().await;
+    }
+}
+
+/// What a call cost. The router has estimated what a server did not count, and a model in this process costs nothing. A
+/// call without an answer was most likely paid for when the model had begun to answer, and not when it was refused.
+fn paid(outcome: &Result<ChatResponse, ChatError>, estimate: Cost) -> TokenUsage {
+    match outcome {
+        Ok(response) => TokenUsage { calls: response.usage.calls.max(1), ..response.usage },
+        Err(ChatError::TimedOut(_) | ChatError::Unreadable(_)) => {
+            TokenUsage { calls: 1, input: estimate.tokens, cost_micro_usd: estimate.micro_usd, ..TokenUsage::default() }
+        }
+        Err(_) => TokenUsage::default(),
+    }
+}
+
+impl From<NotBooked> for RunError {
+    fn from(error: NotBooked) -> Self {
+        match error {
+            NotBooked::Over(what) => Self::Limit(what),
+            NotBooked::Store(error) => Self::Store(error),
+        }
     }
 }
 

@@ -5,4 +5,5 @@ pub mod graph;
 pub mod hook;
 pub mod limits;
 pub mod react;
+pub mod spending;
 pub mod strategy;

@@ -87,7 +87,7 @@ pub fn parse(language: Language, text: &str) -> Result<Syntax, Unparsed> {
 }
 
 /// How many places of a text the grammar could not make sense of (ERROR and MISSING nodes). `usize::MAX` when the text
-/// is not parsed at all, so that comparing two versions of such a file says "no worse".
+/// is not parsed at all: then nothing is known of it.
 pub fn error_count(language: Language, text: &str) -> usize {
     let Ok(syntax) = parse(language, text) else {
         return usize::MAX;

@@ -174,13 +174,28 @@ pub struct TokenUsage {
     pub cost_micro_usd: u64,
 }
 
+impl TokenUsage {
+    /// What goes beyond `other`, number by number.
+    #[must_use]
+    pub fn beyond(&self, other: &Self) -> Self {
+        Self {
+            calls: self.calls.saturating_sub(other.calls),
+            input: self.input.saturating_sub(other.input),
+            cached_input: self.cached_input.saturating_sub(other.cached_input),
+            output: self.output.saturating_sub(other.output),
+            cost_micro_usd: self.cost_micro_usd.saturating_sub(other.cost_micro_usd),
+        }
+    }
+}
+
 impl std::ops::AddAssign for TokenUsage {
     fn add_assign(&mut self, other: Self) {
-        self.calls += other.calls;
-        self.input += other.input;
-        self.cached_input += other.cached_input;
-        self.output += other.output;
-        self.cost_micro_usd += other.cost_micro_usd;
+        // Numbers that a server sent: however absurd, their sum is a number.
+        self.calls = self.calls.saturating_add(other.calls);
+        self.input = self.input.saturating_add(other.input);
+        self.cached_input = self.cached_input.saturating_add(other.cached_input);
+        self.output = self.output.saturating_add(other.output);
+        self.cost_micro_usd = self.cost_micro_usd.saturating_add(other.cost_micro_usd);
     }
 }
 
@@ -207,7 +222,7 @@ pub enum ChatError {
     #[error("the model provider refused the request: {0}")]
     Rejected(String),
     /// Too many requests or out of quota.
-    #[error("the model provider is limiting requests")]
+    #[error("the model provider is limiting requests{}", asks_to_wait(retry_after.as_ref()))]
     RateLimited {
         /// When it said to come back.
         retry_after: Option<Duration>,
@@ -238,6 +253,11 @@ impl ChatError {
             | Self::Unreadable(_) => Retry::Backoff,
         }
     }
+}
+
+/// The end of a sentence about a rate limit; whole seconds are enough to know when to come back.
+fn asks_to_wait(wait: Option<&Duration>) -> String {
+    wait.map_or_else(String::new, |wait| format!("; it asks to wait {} s", wait.as_secs_f64().ceil()))
 }
 
 /// Something that answers chat requests.

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use super::price::PriceTable;
-use super::{ChatError, ChatMessage, ChatModel, ChatRequest, ChatResponse, ModelRole, estimate_tokens};
+use super::{ChatError, ChatMessage, ChatModel, ChatRequest, ChatResponse, ModelRole, TokenUsage, estimate_tokens};
 use crate::clock::{SharedClock, Stopwatch, SystemClock};
 use crate::redact::redact;
 use crate::retry::Retry;
@@ -168,6 +168,17 @@ impl Router {
         self.routes.get(self.place(role)).map_or("", |route| route.model.name())
     }
 
+    /// Whether a role is answered within this process, also when its model fails.
+    pub fn is_local(&self, role: ModelRole) -> bool {
+        self.order(role).iter().filter_map(|place| self.routes.get(*place)).all(|route| route.model.is_local())
+    }
+
+    /// What so many prompt tokens cost the model of a role, in millionths of a US dollar.
+    pub fn price(&self, role: ModelRole, input: u64) -> u64 {
+        let usage = TokenUsage { input, ..TokenUsage::default() };
+        self.routes.get(self.place(role)).map_or(0, |route| self.prices.cost(route.model.name(), &usage))
+    }
+
     /// Asks the model of the request's role, and those that stand in for it when it cannot answer. The usage in the
     /// answer has its cost.
     ///
@@ -268,6 +279,8 @@ impl Router {
             Err(ChatError::Rejected(_) | ChatError::OverBudget(_) | ChatError::RateLimited { .. }) => {}
             Err(_) => lock(&route.breaker).failed(now, limits),
         }
+        let open = lock(&route.breaker).is_open(now);
+        metrics::gauge!("secondlook_model_left_alone", "model" => name.to_owned()).set(f64::from(u8::from(open)));
         watch(name, request.conversation.role, took.elapsed(), &answer);
         Ok(answer)
     }

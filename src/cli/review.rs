@@ -12,6 +12,7 @@ use super::output::{self, Format, Reviewed};
 use super::pull::{self, PullName};
 use super::{FAILED, FOUND, Failure, progress, say};
 use crate::agent::checkpoint::Checkpoints;
+use crate::agent::spending::Purse;
 use crate::chat::ModelRole;
 use crate::clock::{SharedClock, SystemClock};
 use crate::config::Config;
@@ -96,11 +97,12 @@ impl FailOn {
 pub async fn run(arguments: ReviewArguments, config: &Config) -> Result<ExitCode, Failure> {
     let clock: SharedClock = Arc::new(SystemClock);
     let engine = Engine {
-        models: serve::models(&config.model, clock.clone()).map_err(|error| Failure(error.to_string()))?,
+        models: serve::models(config, clock.clone()).map_err(|error| Failure(error.to_string()))?,
         checkpoints: Checkpoints::default(),
         events: EventLog::default(),
         clock: clock.clone(),
         limits: config.limits.clone(),
+        purse: Purse::default(),
     };
     if let Some(name) = &arguments.pull {
         let pulled = pull::read(name, config, clock).await?;

@@ -63,6 +63,10 @@ pub struct File {
     pub smee: Option<String>,
     /// `embedded` or `provider::name`.
     pub model: Option<String>,
+    /// Models of single roles, and whom to ask when one cannot answer.
+    pub models: ModelsSection,
+    /// Addresses of further providers, by the name that stands before `::`.
+    pub endpoints: BTreeMap<String, EndpointSection>,
     /// How files are reviewed: `reflexion`.
     pub strategy: Option<String>,
     /// Log filter, for example `info` or `secondlook=debug`.
@@ -79,6 +83,8 @@ pub struct File {
     pub queue: QueueSection,
     /// Limits of one review.
     pub review: ReviewSection,
+    /// What pull requests, repositories and days may cost.
+    pub budget: BudgetSection,
 }
 
 /// `[github]`.
@@ -99,6 +105,30 @@ pub struct GitHubSection {
     pub api_url: Option<String>,
     /// Personal token for `secondlook review owner/repo#7`.
     pub token: Option<String>,
+}
+
+/// `[models]`: each `embedded` or `provider::name`.
+#[derive(Clone, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelsSection {
+    /// Drafts findings.
+    pub reviewer: Option<String>,
+    /// Tries to refute them.
+    pub critic: Option<String>,
+    /// Answers people in threads.
+    pub answer: Option<String>,
+    /// Asked one after the other when the model of a role cannot answer.
+    pub fallbacks: Option<Vec<String>>,
+}
+
+/// `[endpoints.NAME]`.
+#[derive(Clone, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct EndpointSection {
+    /// Key of the endpoint.
+    pub api_key: Option<String>,
+    /// Its base URL, up to and with `/v1`.
+    pub base_url: Option<String>,
 }
 
 /// `[openai]`.
@@ -137,6 +167,26 @@ pub struct ReviewSection {
     pub time_seconds: Option<u64>,
     /// Most tokens of one review, input and output (at least 1000, default 5000000).
     pub tokens: Option<u64>,
+    /// Most US cents of one review, by the price table (no limit by default).
+    pub cents: Option<u64>,
+}
+
+/// `[budget]`: no limit where none is given. A repository may lower its own in `.github/secondlook.yml`.
+#[derive(Clone, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct BudgetSection {
+    /// Most tokens of one pull request, over all its reviews and answers.
+    pub pull_request_tokens: Option<u64>,
+    /// Most US cents of one pull request, by the price table.
+    pub pull_request_cents: Option<u64>,
+    /// Most tokens of one repository on one day (UTC).
+    pub repository_day_tokens: Option<u64>,
+    /// Most US cents of one repository on one day (UTC).
+    pub repository_day_cents: Option<u64>,
+    /// Most tokens of all repositories on one day (UTC), over all instances.
+    pub day_tokens: Option<u64>,
+    /// Most US cents of all repositories on one day (UTC).
+    pub day_cents: Option<u64>,
 }
 
 /// Which `secondlook.toml` to read.

@@ -68,6 +68,11 @@ pub fn help(slug: &str) -> String {
     )
 }
 
+/// What is said in the place of an answer that a limit prevented.
+pub fn given_up(why: &str) -> String {
+    format!("I cannot answer this: {why}.")
+}
+
 /// The answer to a command that cannot be carried out here.
 pub fn not_yet(command: &Command) -> String {
     format!("`{}` cannot be done by this version. `help` lists what can.", command.word())

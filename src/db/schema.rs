@@ -8,6 +8,7 @@ use super::{Backend, Db, DbError, Tx};
 const MIGRATIONS: &[(&str, &str)] = &[
     ("initial", include_str!("migrations/0001_initial.sql")),
     ("given_up", include_str!("migrations/0002_given_up.sql")),
+    ("spending", include_str!("migrations/0003_spending.sql")),
 ];
 
 /// Applies what is missing.

@@ -3,6 +3,7 @@
 use super::store::Installations;
 use super::worker::{End, JobError, Worker};
 use crate::queue::worker::Stop;
+use crate::review::budget;
 
 pub(super) async fn run(
     worker: &Worker,
@@ -16,6 +17,7 @@ pub(super) async fn run(
         for prefix in [format!("pr:{repository}:"), format!("answer:pr:{repository}:")] {
             worker.app.engine.checkpoints.forget(&prefix).await?;
         }
+        worker.app.spending().forget(&budget::prefix(repository)).await?;
         worker.app.history.forget(&format!("pr:{repository}:")).await?;
         installations.forget(installation, repository).await?;
     }

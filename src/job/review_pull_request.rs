@@ -14,7 +14,7 @@ use crate::github::client::RepositoryClient;
 use crate::github::error::GitHubError;
 use crate::github::{CheckRun, CheckStatus, Conclusion, PullFile, PullRequest};
 use crate::queue::worker::Stop;
-use crate::review::change::{Change, ChangedFile, ProgressSink, review_change};
+use crate::review::change::{Change, ChangedFile, Engine, ProgressSink, review_change};
 use crate::review::coverage::FileCoverage;
 use crate::review::ledger::Ledger;
 use crate::review::policy::{self, Automatic, LoadedPolicy, POLICY_PATH, Policy};
@@ -155,8 +155,9 @@ impl Review<'_> {
             source: Arc::new(Remote::new(self.client.clone(), now.head_sha.clone())),
         };
         let progress: ProgressSink = Arc::new(|progress| tracing::debug!(?progress, "review"));
-        let engine = &self.worker.app.engine;
-        let Ok(report) = review_change(&change, &loaded.policy, engine, &self.stop.token, &progress).await else {
+        let app = &self.worker.app;
+        let engine = Engine { purse: app.purse(self.pull.ids(), &loaded.policy.budget), ..app.engine.clone() };
+        let Ok(report) = review_change(&change, &loaded.policy, &engine, &self.stop.token, &progress).await else {
             return Ok(End::Stopped);
         };
         if self.stop.token.is_cancelled() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::worker::{End, JobError, Worker};
 use super::{Job, PullRef, Trigger};
-use crate::agent::graph::RunContext;
+use crate::agent::graph::{RunContext, RunError};
 use crate::agent::react::{self, Ask};
 use crate::app::App;
 use crate::chat::{ChatMessage, Conversation, ModelRole};
@@ -17,6 +17,7 @@ use crate::github::error::GitHubError;
 use crate::github::{PullRequest, User};
 use crate::queue::worker::Stop;
 use crate::review::finding::Finding;
+use crate::review::policy;
 use crate::review::publish::store::{Post, PostKind, PostState};
 use crate::review::render::marker;
 use crate::review::store::PullStore;
@@ -145,7 +146,11 @@ impl<'w> Talk<'w> {
         let post = match self.store.answer(self.pull.ids(), place.kind(), &cause).await? {
             Some(planned) => planned,
             None => {
-                let text = self.ask(&run_id, &conversation, &question).await?;
+                let text = match self.ask(&run_id, &conversation, &question).await {
+                    // Asking again would not help, and silence would leave the person waiting.
+                    Err(JobError::Run(RunError::Limit(why))) => answer::given_up(&why),
+                    answered => answered?,
+                };
                 let Some(body) = answer::body(&text, place.comment()) else {
                     tracing::warn!(run.id = %run_id, "the model's answer was empty; nothing is written");
                     return Ok(End::Done);
@@ -177,6 +182,7 @@ impl<'w> Talk<'w> {
             files: Arc::new(files.into_iter().map(|file| file.diff).collect()),
             path: question.line.map(|(path, _)| path.to_owned()).unwrap_or_default(),
         };
+        let texts = self.client.file_texts(&question.now.base_sha, &policy::policy_files()).await?;
         let run = RunContext::new(
             run_id,
             engine.checkpoints.clone(),
@@ -184,6 +190,8 @@ impl<'w> Talk<'w> {
             engine.clock.clone(),
             self.stop.token.clone(),
         );
+        let purse = self.worker.app.purse(self.pull.ids(), &policy::load(&texts).policy.budget);
+        let run = RunContext { budget: run.budget.clone().booked_on(purse), ..run };
         let ask = Ask {
             conversation: Conversation { role: ModelRole::Answer, subject: conversation.to_owned() },
             messages,

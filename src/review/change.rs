@@ -15,6 +15,8 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::checkpoint::Checkpoints;
+use crate::agent::limits::Most;
+use crate::agent::spending::Purse;
 use crate::analysis::language::detect;
 use crate::analysis::syntax::error_count;
 use crate::chat::TokenUsage;
@@ -24,6 +26,7 @@ use crate::diff::{FileDiff, LineKind};
 use crate::event::store::EventLog;
 use crate::github::{FileText, PullFile};
 use crate::review::anchor::{Anchored, Placed, Unplaced, anchor};
+use crate::review::budget::Budgets;
 use crate::review::coverage::{Coverage, CoveredFile, FileCoverage};
 use crate::review::finding::{Finding, fingerprint};
 use crate::review::policy::Policy;
@@ -111,6 +114,8 @@ pub struct Engine {
     pub clock: SharedClock,
     /// Sizes and times.
     pub limits: Limits,
+    /// The accounts on which model calls are booked besides the budget of the review.
+    pub purse: Purse,
 }
 
 /// Sizes and times of a review.
@@ -122,8 +127,10 @@ pub struct Limits {
     pub max_rounds: u32,
     /// Whole time of a change.
     pub review_time: std::time::Duration,
-    /// Most tokens (input and output) of a change.
-    pub review_tokens: u64,
+    /// The most that the review of a change may cost.
+    pub review: Most,
+    /// The most that pull requests, repositories and days may cost.
+    pub budgets: Budgets,
 }
 
 impl Default for Limits {
@@ -132,7 +139,8 @@ impl Default for Limits {
             concurrent_files: 8,
             max_rounds: 5,
             review_time: std::time::Duration::from_secs(20 * 60),
-            review_tokens: 5_000_000,
+            review: Most::tokens(5_000_000),
+            budgets: Budgets::default(),
         }
     }
 }
@@ -274,10 +282,12 @@ async fn offer_suggestions(change: &Change, findings: &mut [Reported]) {
 }
 
 /// Whether a file makes at least as much sense to its grammar after a change as before. One of no known language has no
-/// grammar to offend.
+/// grammar to offend; of one that is not parsed at all nothing is known, and a suggestion has to be sure.
 fn parses_as_well(path: &str, before: &str, after: &str) -> bool {
     let first_line = before.lines().next().unwrap_or_default();
-    detect(path, first_line).is_none_or(|language| error_count(language, after) <= error_count(language, before))
+    let Some(language) = detect(path, first_line) else { return true };
+    let before = error_count(language, before);
+    before < usize::MAX && error_count(language, after) <= before
 }
 
 #[cfg(test)]
@@ -354,5 +364,7 @@ mod tests {
         assert!(!parses_as_well("a.rs", "fn a() {}\n", "fn b( {}\n"));
         assert!(parses_as_well("a.rs", "fn a( {}\n", "fn b( {}\n"));
         assert!(parses_as_well("notes.xyz", "a", "((("));
+        let long = format!("// {}\n", "x".repeat(200_000));
+        assert!(!parses_as_well("a.rs", &format!("{long}fn a() {{}}\n"), &format!("{long}fn b( {{}}\n")));
     }
 }

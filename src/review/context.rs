@@ -42,7 +42,7 @@ pub struct FilePage {
 pub struct FilePages {
     /// One page, unless the hunks to review are too large for one conversation.
     pub pages: Vec<FilePage>,
-    /// Set when there are hunks on no page: the file then does not count as reviewed.
+    /// Set when there is something under review that is on no page: the file then does not count as reviewed.
     pub left_out: Option<String>,
 }
 
@@ -84,7 +84,11 @@ pub fn file_pages(
         let Divided { left_out, lines, .. } = divided;
         format!("file too large for the budget: {} of {lines} lines of its hunks reviewed", lines - left_out)
     });
-    FilePages { pages, left_out }
+    let cut = (divided.cut_lines > 0).then(|| {
+        let lines = if divided.cut_lines == 1 { "line is" } else { "lines are" };
+        format!("{} added {lines} too long to be shown whole", divided.cut_lines)
+    });
+    FilePages { pages, left_out: left_out.or(cut) }
 }
 
 /// The conversation that asks for findings. `lessons` go into the system prompt; `revise` is what the rounds after the

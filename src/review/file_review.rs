@@ -130,7 +130,11 @@ impl Reading<'_> {
         let budget = self.budget.part(self.budget.tokens_left());
         let cx = RunContext::new(run_id, checkpoints, events, clock, (*stop).clone()).with_budget(budget);
         let outcome = graph::run(&graph, Rounds::default(), &cx).await;
-        came_to(outcome, cx.budget.spent())
+        let spent = cx.budget.spent();
+        let review = came_to(outcome, spent)?;
+        // What an earlier process has paid for this run counts too.
+        cx.budget.spend(review.usage.beyond(&spent));
+        Ok(review)
     }
 }
 

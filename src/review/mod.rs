@@ -5,6 +5,7 @@ pub mod anchor;
 pub mod suggestion;
 pub mod coverage;
 pub mod report;
+pub mod budget;
 pub mod policy;
 pub mod score;
 pub mod merge;

@@ -9,6 +9,7 @@ pub mod read;
 use globset::GlobBuilder;
 use serde::{Deserialize, Serialize};
 
+use super::budget::BudgetPolicy;
 use super::finding::Severity;
 use crate::github::FileText;
 use exclude::AttributeRule;
@@ -34,6 +35,8 @@ pub struct Policy {
     pub review: ReviewPolicy,
     /// Which files.
     pub paths: PathPolicy,
+    /// What it may cost.
+    pub budget: BudgetPolicy,
     /// The language comments are written in, such as `German`; English when it is not given.
     pub language: Option<String>,
     /// How comments should sound, in a few words.
@@ -244,7 +247,7 @@ mod tests {
     fn the_schema_offers_the_keys_people_may_write() {
         let schema = schema();
         let keys: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
-        assert_eq!(keys, ["review", "paths", "language", "tone"]);
+        assert_eq!(keys, ["review", "paths", "budget", "language", "tone"]);
         assert_eq!(schema["additionalProperties"], false);
     }
 }

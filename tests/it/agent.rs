@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use secondlook::agent::checkpoint::{Checkpoint, Checkpoints};
 use secondlook::agent::graph::{ApprovalRequest, Edge, Outcome, RunContext, RunError, StateGraph, amend, as_node, run};
-use secondlook::agent::limits::Budget;
+use secondlook::agent::limits::{Budget, Most};
 use secondlook::agent::react::{ANSWER_NOW, Ask, ReactLimits, Said, ask_within};
 use secondlook::chat::router::Router;
 use secondlook::chat::{ChatError, ChatMessage, ChatModel, Conversation, ModelRole, TokenUsage, ToolSpecification};
@@ -51,7 +51,7 @@ impl Bench {
         Arc::new(self.clock.clone())
     }
 
-    fn context(&self, run_id: &str) -> RunContext {
+    pub(crate) fn context(&self, run_id: &str) -> RunContext {
         RunContext::new(run_id, self.checkpoints(), self.events(), self.shared_clock(), self.stop.clone())
     }
 
@@ -282,7 +282,8 @@ async fn a_run_without_an_end_and_a_run_without_time_stop_at_a_checkpoint() {
     let outcome = run(&endless, Path::default(), &bench.context("e")).await;
     assert!(matches!(&outcome, Outcome::Stopped(_, RunError::Limit(why)) if why.contains("200 nodes")), "{outcome:?}");
 
-    let cx = bench.context("t").with_budget(Budget::new(1000, Duration::from_secs(10), bench.clock.now()));
+    let cx =
+        bench.context("t").with_budget(Budget::new(Most::tokens(1000), Duration::from_secs(10), bench.clock.now()));
     bench.clock.advance(Duration::from_secs(10));
     let late = Steps::default();
     assert!(matches!(run(&late, Path::default(), &cx).await, Outcome::Stopped(_, RunError::Limit(_))));
@@ -290,7 +291,7 @@ async fn a_run_without_an_end_and_a_run_without_time_stop_at_a_checkpoint() {
 }
 
 /// A repository of nothing.
-struct NoSource;
+pub(crate) struct NoSource;
 
 #[async_trait]
 impl SourceTree for NoSource {
@@ -434,7 +435,7 @@ async fn an_answer_at_the_output_limit_or_far_too_long_is_cut() {
 async fn a_call_over_the_budget_is_not_made_and_children_share_the_budget() {
     let bench = Bench::new().await;
     let model = scripted(vec![says("One."), says("not reached")]);
-    let cx = bench.context("r").with_budget(Budget::new(115, Duration::from_secs(60), bench.clock.now()));
+    let cx = bench.context("r").with_budget(Budget::new(Most::tokens(115), Duration::from_secs(60), bench.clock.now()));
     ask(&model, None, &cx.child("first"), ReactLimits::default()).await.unwrap();
     assert_eq!(cx.budget.spent(), TokenUsage { calls: 1, input: 100, output: 10, ..TokenUsage::default() });
     let refused = ask(&model, None, &cx.child("second"), ReactLimits::default()).await;

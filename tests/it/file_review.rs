@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use secondlook::agent::spending::Purse;
 use secondlook::chat::embedded::EmbeddedModel;
 use secondlook::chat::router::Router;
 use secondlook::chat::{ChatError, ChatModel, ModelRole};
@@ -84,6 +85,7 @@ impl Review {
             events: self.bench.events(),
             clock: self.bench.shared_clock(),
             limits: Limits { max_rounds: self.max_rounds, ..Limits::default() },
+            purse: Purse::default(),
         };
         let policy = Policy::default();
         review_file(&self.file, &Scene::new(&change, &policy, &engine, &self.bench.stop), self.tokens).await

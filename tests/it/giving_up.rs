@@ -21,7 +21,9 @@ const CHANGE: &str = "
 
 const LEASE: Duration = Duration::from_secs(60);
 
-const ONE_LETTER: Setup = Setup { answers: crate::harness::bot::Answers::Scripted, dead_letters: 1 };
+fn one_letter() -> Setup {
+    Setup { dead_letters: 1, ..Setup::default() }
+}
 
 /// Has the workers of a job vanish until it is given up.
 async fn vanish(bot: &Bot) {
@@ -46,7 +48,7 @@ fn check(bot: &Bot, pr: &Pr) -> String {
 
 #[test]
 fn a_job_whose_workers_vanished_ends_its_check() {
-    run_test(ONE_LETTER, async |bot| {
+    run_test(one_letter(), async |bot| {
         let pr = bot.github.open_pull(PullSpec::new(CHANGE));
         // The first try gets as far as its check run.
         bot.github.fault(Fault::status("GET /repos/*/*/pulls/*/files", 503, "Unavailable"));
@@ -83,7 +85,7 @@ fn a_job_whose_workers_vanished_ends_its_check() {
 
 #[test]
 fn a_review_that_fails_before_its_check_gets_one() {
-    run_test(ONE_LETTER, async |bot| {
+    run_test(one_letter(), async |bot| {
         let pr = bot.github.open_pull(PullSpec::new(CHANGE));
         bot.deliver_outbox().await;
         vanish(bot).await;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use insta::assert_snapshot;
 use rstest::rstest;
 use secondlook::agent::checkpoint::Checkpoints;
+use secondlook::agent::spending::Purse;
 use secondlook::app::{App, GitHubHandle};
 use secondlook::chat::ModelRole;
 use secondlook::chat::router::Router;
@@ -70,6 +71,7 @@ impl Bench {
             events: EventLog::new(db.clone()),
             clock: clock.clone(),
             limits: Limits::default(),
+            purse: Purse::default(),
         };
         let app = App {
             history: ChatHistory::new(db.clone(), clock.clone()),

@@ -6,6 +6,7 @@ mod harness;
 
 mod adversary;
 mod agent;
+mod cases;
 mod cli;
 mod corpus;
 mod database;
@@ -19,6 +20,7 @@ mod intake;
 mod jobs;
 mod kill;
 mod openai;
+mod peers;
 mod placement;
 mod publish;
 mod queue;

@@ -1,6 +1,6 @@
 //! The OpenAI-compatible adapter against a strict stand-in over real connections.
 
-mod server;
+pub(crate) mod server;
 
 use std::sync::Arc;
 use std::time::Duration;

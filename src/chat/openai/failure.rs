@@ -243,7 +243,7 @@ mod tests {
         the model provider refused the request: there is no chat API at api.example.com/v1; check the base URL (it says: 404 page not found)
         the model provider refused the request: the prompt is too long for `gpt-9` (it says: maximum context length is 8192 tokens)
         the model provider refused the request: the account's quota is used up; raise it or choose another model (it says: You exceeded your current quota)
-        the model provider is limiting requests
+        the model provider is limiting requests; it asks to wait 7 s
         the model provider refused the request: the account has no credit left; top it up or choose another model (it says: Insufficient Balance)
         the model provider failed: status 500 (it says: boom)
         the model provider refused the request: api.example.com redirects elsewhere; set the base URL to the final address

@@ -161,6 +161,7 @@ async fn events(
 /// An answer that came in one body. Some servers stream under the wrong content type.
 fn whole(body: &[u8], content_type: &str, max_text: usize) -> Result<Accumulator, Failed> {
     let body = String::from_utf8_lossy(body);
+    let body = body.trim_start_matches('\u{feff}');
     let mut answer = Accumulator::new(max_text);
     if body.trim_start().starts_with("data:") {
         for data in body.lines().filter_map(|line| line.strip_prefix("data:")) {
@@ -168,7 +169,7 @@ fn whole(body: &[u8], content_type: &str, max_text: usize) -> Result<Accumulator
         }
         return Ok(answer);
     }
-    let Ok(value) = serde_json::from_str::<Value>(&body) else {
+    let Ok(value) = serde_json::from_str::<Value>(body) else {
         let kind: String = content_type.chars().take(60).collect();
         let text = if body.trim_start().starts_with('{') {
             "it is not whole JSON".to_owned()

@@ -4,6 +4,7 @@
 //! in known ways, and each is read as it is meant: fragments of calls without an index, with one index for all, without
 //! ids or with the same id twice, arguments as an object, content as a list of parts, a null where a list should be.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
@@ -84,6 +85,10 @@ impl Accumulator {
             return Ok(());
         }
         let chunk: Value = serde_json::from_str(data)
+            .or_else(|error| match whole_surrogates(data) {
+                Cow::Owned(mended) => serde_json::from_str(&mended),
+                Cow::Borrowed(_) => Err(error),
+            })
             .map_err(|_| Problem::Unreadable("a piece of the stream is not JSON".to_owned()))?;
         self.push_value(&chunk)
     }
@@ -283,6 +288,37 @@ fn calls(partials: Vec<Partial>, seed: &str, cut: bool) -> Vec<ToolCall> {
     calls
 }
 
+/// JSON with the escapes of lone surrogates replaced: some servers cut a character outside of the basic plane in two, and
+/// one lost character is better than a lost answer.
+fn whole_surrogates(data: &str) -> Cow<'_, str> {
+    let unit = |text: &str| {
+        let digits = text.strip_prefix("\\u").and_then(|rest| rest.get(..4))?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut mended = String::new();
+    let (mut copied, mut at) = (0, 0);
+    while let Some(step) = data[at..].find('\\') {
+        at += step;
+        let length = match unit(&data[at..]) {
+            Some(0xd800..=0xdbff) if matches!(unit(&data[at + 6..]), Some(0xdc00..=0xdfff)) => 12,
+            Some(0xd800..=0xdfff) => {
+                mended.push_str(&data[copied..at]);
+                mended.push_str("\\ufffd");
+                copied = at + 6;
+                6
+            }
+            // The escaped character may be a backslash itself.
+            _ => 1 + data[at + 1..].chars().next().map_or(0, char::len_utf8),
+        };
+        at += length;
+    }
+    if copied == 0 {
+        return Cow::Borrowed(data);
+    }
+    mended.push_str(&data[copied..]);
+    Cow::Owned(mended)
+}
+
 /// The text without a leading `<think>` block, in which local reasoning models put what is not the answer.
 fn without_thoughts(text: String) -> String {
     let thoughts = text.trim_start().strip_prefix("<think>").and_then(|rest| rest.split_once("</think>"));
@@ -292,9 +328,15 @@ fn without_thoughts(text: String) -> String {
     }
 }
 
+/// Tokens of one call beyond which a server's count is not believed: no model takes or gives a hundredth of that.
+const MAX_BELIEVED: u64 = 100_000_000;
+
 fn usage(value: &Value) -> Option<TokenUsage> {
     let field = |pointer: &str| value.pointer(pointer).and_then(number);
     let input = field("/prompt_tokens")?;
+    if input.max(field("/completion_tokens").unwrap_or(0)) > MAX_BELIEVED {
+        return None;
+    }
     let cached = field("/prompt_tokens_details/cached_tokens").or_else(|| field("/prompt_cache_hit_tokens"));
     Some(TokenUsage {
         calls: 1,

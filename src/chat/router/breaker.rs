@@ -50,6 +50,11 @@ impl Breaker {
         Ok(())
     }
 
+    /// Whether it is left alone now.
+    pub fn is_open(&self, now: Timestamp) -> bool {
+        self.closed_again.is_some_and(|until| now < until)
+    }
+
     /// It answered.
     pub fn succeeded(&mut self) {
         *self = Self::default();
@@ -97,6 +102,7 @@ mod tests {
         assert_eq!(breaker.enter(at(12), &LIMITS), Err(open));
         assert_eq!(breaker.enter(at(62), &LIMITS), Ok(()));
         assert!(breaker.enter(at(63), &LIMITS).is_err());
+        assert!(breaker.is_open(at(63)) && !Breaker::default().is_open(at(63)));
         breaker.failed(at(64), &LIMITS);
         assert!(breaker.enter(at(123), &LIMITS).is_err());
         assert_eq!(breaker.enter(at(124), &LIMITS), Ok(()));

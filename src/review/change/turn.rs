@@ -39,7 +39,8 @@ pub struct Scene<'a> {
 impl<'a> Scene<'a> {
     /// The scene of a review that begins now.
     pub fn new(change: &'a Change, policy: &'a Policy, engine: &'a Engine, stop: &'a CancellationToken) -> Self {
-        let budget = Budget::new(engine.limits.review_tokens, engine.limits.review_time, engine.clock.now());
+        let most = policy.budget.review(engine.limits.review);
+        let budget = Budget::new(most, engine.limits.review_time, engine.clock.now()).booked_on(engine.purse.clone());
         Self { change, policy, engine, stop, diffs: Arc::new(change.diffs()), budget }
     }
 }

@@ -19,7 +19,10 @@ const CONTEXT_TOKENS: u64 = 3_000;
 /// Estimated tokens of the line above each hunk.
 const HEAD_TOKENS: u64 = 16;
 
-/// Characters of one line that are shown.
+/// Characters that are shown of an added line, which is under review: a paragraph, a query, a long literal.
+const ADDED_CHARS: usize = 4_000;
+
+/// Characters that are shown of any other line.
 const LINE_CHARS: usize = 500;
 
 /// A hunk is only cut where at least so many lines of it fit.
@@ -41,6 +44,8 @@ pub(super) struct Divided {
     pub(super) parts: Vec<Vec<Piece>>,
     /// Lines that are in no part.
     pub(super) left_out: usize,
+    /// Added lines of which only the beginning is shown.
+    pub(super) cut_lines: usize,
     /// Lines there are.
     pub(super) lines: usize,
 }
@@ -50,6 +55,7 @@ pub(super) fn divide(diff: &FileDiff, new_hunks: &[usize]) -> Divided {
     let hunks: Vec<(usize, &Hunk)> =
         new_hunks.iter().filter_map(|index| Some((*index, diff.hunks.get(*index)?))).collect();
     let lines = hunks.iter().map(|(_, hunk)| hunk.lines.len()).sum();
+    let cut_lines = hunks.iter().flat_map(|(_, hunk)| &hunk.lines).filter(|line| is_cut(line)).count();
     let mut parts = Parts::default();
     for (index, hunk) in hunks {
         if !parts.take(index, hunk) {
@@ -58,7 +64,7 @@ pub(super) fn divide(diff: &FileDiff, new_hunks: &[usize]) -> Divided {
     }
     let shown: usize = parts.full.iter().flatten().chain(&parts.last).map(|piece| piece.lines.len()).sum();
     parts.full.push(parts.last);
-    Divided { parts: parts.full, left_out: lines - shown, lines }
+    Divided { parts: parts.full, left_out: lines - shown, cut_lines, lines }
 }
 
 /// Parts while they are filled.
@@ -189,11 +195,12 @@ fn render_line(line: &DiffLine, width: usize) -> String {
     // The `\r` of a Windows line end is content for a diff, but nothing a model should have to copy.
     let text = line.text.strip_suffix('\r').unwrap_or(&line.text);
     let mut out = format!("{:>width$} {:>width$} {marker} ", number(line.old), number(line.new));
-    match text.char_indices().nth(LINE_CHARS) {
+    let most = if line.kind == LineKind::Added { ADDED_CHARS } else { LINE_CHARS };
+    match text.char_indices().nth(most) {
         None => out.push_str(text),
         Some(_) => {
-            out.extend(text.chars().take(LINE_CHARS));
-            let _ = write!(out, " [… {} more characters]", text.chars().count() - LINE_CHARS);
+            out.extend(text.chars().take(most));
+            let _ = write!(out, " [… {} more characters]", text.chars().count() - most);
         }
     }
     if text.is_empty() {
@@ -201,6 +208,11 @@ fn render_line(line: &DiffLine, width: usize) -> String {
     }
     out.push('\n');
     out
+}
+
+/// Whether part of an added line is not shown.
+fn is_cut(line: &DiffLine) -> bool {
+    line.kind == LineKind::Added && line.text.trim_end_matches('\r').chars().nth(ADDED_CHARS).is_some()
 }
 
 fn width(hunk: &Hunk) -> usize {
@@ -303,7 +315,16 @@ mod tests {
 
     #[test]
     fn a_long_line_is_cut_between_characters() {
-        let diff = diff(&format!("@@ -0,0 +1 @@\n+{}", "ü".repeat(2_000)));
-        assert!(show(&diff, &divide(&diff, &[0]).parts[0]).ends_with("ü [… 1500 more characters]\n"));
+        let line = |patch: &str, count: usize| {
+            let diff = diff(&format!("{patch}{}", "ü".repeat(count)));
+            let divided = divide(&diff, &[0]);
+            (show(&diff, &divided.parts[0]), divided.cut_lines)
+        };
+        let (text, cut) = line("@@ -0,0 +1 @@\n+", 5_000);
+        assert!(text.ends_with("ü [… 1000 more characters]\n") && cut == 1, "{cut}");
+        assert_eq!(line("@@ -0,0 +1 @@\n+", 4_000).1, 0);
+        // What is gone need not be seen whole.
+        let (text, cut) = line("@@ -1 +0,0 @@\n-", 2_000);
+        assert!(text.ends_with("ü [… 1500 more characters]\n") && cut == 0, "{cut}");
     }
 }

@@ -158,9 +158,14 @@ impl Around<'_> {
     }
 }
 
-/// What follows the last `</think>`: drafts in a reasoning model's thoughts are not its answer.
+/// What follows the last `</think>`: drafts in a reasoning model's thoughts are not its answer, and thoughts that do not end
+/// hold none.
 fn after_thinking(text: &str) -> &str {
-    text.rsplit_once("</think>").map_or(text, |(_, answer)| answer)
+    match text.rsplit_once("</think>") {
+        Some((_, answer)) => answer,
+        None if text.trim_start().starts_with("<think>") => "",
+        None => text,
+    }
 }
 
 #[cfg(test)]
@@ -199,6 +204,7 @@ mod tests {
         0,
         true
     )]
+    #[case::endless_thoughts("<think>so far {\"findings\":[]} but wait", "", 1, false)]
     #[case::two_blocks("{\"findings\":[{\"title\":\"A\"}]}\nand\n{\"findings\":[{\"title\":\"B\"}]}", "A,B", 0, true)]
     #[case::cut_in_the_first(r#"[{"title":"A","line":"#, "", 1, false)]
     #[case::cut(r#"{"findings":[{"title":"A"},{"title":"B","body":"xx"#, "A", 1, false)]
@@ -206,6 +212,7 @@ mod tests {
     #[case::cut_in_summary(r#"{"findings":[{"title":"A"}],"summary":"so "#, "A", 1, false)]
     #[case::one_cut_object(r#"{"title":"A","line":3,"body":"xx"#, "", 1, false)]
     #[case::bad_item(r#"{"findings":[{"title":"A"},{"title": },{"title":"C"}]}"#, "A,C", 1, false)]
+    #[case::list_without_end(r#"{"findings": [}{, it is fine"#, "", 1, false)]
     #[case::silent_item(r#"{"findings":[{"title":"A"},{"line":3}]}"#, "A", 1, false)]
     #[case::not_an_object(r#"{"findings":[{"title":"A"},"none",7,null]}"#, "A", 3, false)]
     #[case::empty("", "", 1, false)]

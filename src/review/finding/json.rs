@@ -180,7 +180,8 @@ impl Reader<'_> {
                     self.at += 1;
                     break None;
                 }
-                // The closing bracket was forgotten.
+                // The closing bracket was forgotten; of a list without any element it is not known what else was.
+                Some(b'}') if elements.is_empty() => break Some(Fault::Bad("a list has no end")),
                 Some(b'}') => break None,
                 Some(first) => {
                     let start = self.at;
@@ -418,6 +419,12 @@ mod tests {
         assert_eq!(loose.value, json!({"findings":[{"a":1.0},{"a":3.0}],"summary":"s"}));
         assert_eq!((loose.broken.len(), loose.whole), (1, true));
         assert!(loose.broken[0].raw.contains("{y}, b}"), "{loose:?}");
+    }
+
+    #[test]
+    fn an_empty_list_without_its_end_is_no_empty_list() {
+        assert!(!first("{\"findings\": [}").whole);
+        assert!(!first("{\"findings\": [}{, it is fine").whole);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_saphyr::{Location, Spanned};
 
 use super::exclude::check_glob;
 use super::{Automatic, LoadedPolicy, PathInstruction, PathPolicy, Policy, ReviewPolicy};
+use crate::review::budget::BudgetPolicy;
 use crate::review::finding::Severity;
 
 /// Largest policy file that is read.
@@ -84,9 +85,10 @@ impl Reader {
             match key.value.as_str() {
                 "review" => policy.review = self.review(value),
                 "paths" => policy.paths = self.paths(value),
+                "budget" => policy.budget = self.budget(value),
                 "language" => policy.language = self.text("language", value, 60),
                 "tone" => policy.tone = self.text("tone", value, 200),
-                _ => self.unknown(key, "", &["review", "paths", "language", "tone"]),
+                _ => self.unknown(key, "", &["review", "paths", "budget", "language", "tone"]),
             }
         }
         policy
@@ -112,6 +114,39 @@ impl Reader {
             }
         }
         review
+    }
+
+    fn budget(&mut self, node: &Spanned<Node>) -> BudgetPolicy {
+        const KEYS: [&str; 6] =
+            ["review_tokens", "review_cents", "pull_request_tokens", "pull_request_cents", "day_tokens", "day_cents"];
+        let mut budget = BudgetPolicy::default();
+        for (key, value) in self.entries("`budget`", node) {
+            let field = match key.value.as_str() {
+                "review_tokens" => &mut budget.review_tokens,
+                "review_cents" => &mut budget.review_cents,
+                "pull_request_tokens" => &mut budget.pull_request_tokens,
+                "pull_request_cents" => &mut budget.pull_request_cents,
+                "day_tokens" => &mut budget.day_tokens,
+                "day_cents" => &mut budget.day_cents,
+                _ => {
+                    self.unknown(key, "budget.", &KEYS);
+                    continue;
+                }
+            };
+            *field = self.amount(&key.value, value);
+        }
+        budget
+    }
+
+    fn amount(&mut self, key: &str, node: &Spanned<Node>) -> Option<u64> {
+        match node.value {
+            Node::Number(Some(amount)) => Some(amount),
+            Node::Null => None,
+            _ => {
+                self.complain(node.referenced, format!("`budget.{key}` should be a whole number."));
+                None
+            }
+        }
     }
 
     fn paths(&mut self, node: &Spanned<Node>) -> PathPolicy {
@@ -367,7 +402,9 @@ mod tests {
         let loaded = parse_policy(
             "review:\n  trigger: opened\n  drafts: true\n  severity_floor: major\n  max_comments: 5\n  \
              request_changes: critical\n  fail_on: major\npaths:\n  ignore: ['docs/**', '!Cargo.lock']\n  \
-             instructions:\n    - path: src/**\n      text: |\n        No panics.\nlanguage: German\ntone: friendly\n",
+             instructions:\n    - path: src/**\n      text: |\n        No panics.\nbudget:\n  review_tokens: 5\n  review_cents: 6\n  \
+             pull_request_tokens: 7\n  pull_request_cents: 8\n  day_tokens: 9\n  day_cents: 0\n\
+             language: German\ntone: friendly\n",
         );
         assert_eq!(loaded.complaints, []);
         let policy = loaded.policy;
@@ -384,6 +421,17 @@ mod tests {
         );
         assert_eq!(policy.paths.ignore, ["docs/**", "!Cargo.lock"]);
         assert_eq!(policy.paths.instructions, [PathInstruction { path: "src/**".into(), text: "No panics.\n".into() }]);
+        assert_eq!(
+            policy.budget,
+            BudgetPolicy {
+                review_tokens: Some(5),
+                review_cents: Some(6),
+                pull_request_tokens: Some(7),
+                pull_request_cents: Some(8),
+                day_tokens: Some(9),
+                day_cents: Some(0),
+            }
+        );
         assert_eq!(policy.language.as_deref(), Some("German"));
         assert_eq!(policy.tone.as_deref(), Some("friendly"));
     }
@@ -391,9 +439,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_and_the_rest_holds() {
         let text = "reviews: {}\nreview:\n  drafts: yes please\n  max_comments: 1000\n  severity_floor: huge\n  \
-                    fail_on: major\n  color: red\npaths:\n  ignore: src\n  instructions:\n    - path: 'a['\n      text: x\n";
+                    fail_on: major\n  color: red\npaths:\n  ignore: src\n  instructions:\n    - path: 'a['\n      text: x\n\
+                    budget:\n  day_tokens: 1.5\n  month: 3\n";
         assert_snapshot!(complaints(text), @"
-        1:1 There is no key `reviews`; there are `review`, `paths`, `language`, `tone`.
+        1:1 There is no key `reviews`; there are `review`, `paths`, `budget`, `language`, `tone`.
         3:11 `review.drafts` should be `true` or `false`.
         4:17 `review.max_comments` should be a whole number from 0 to 100.
         5:19 `review.severity_floor` should be `nit`, `minor`, `major` or `critical`.
@@ -401,6 +450,8 @@ mod tests {
         9:11 `paths.ignore` should be a list.
         11:13 `paths.instructions.path` has a glob that cannot be read: unclosed character class; missing ']'.
         11:7 An item of `paths.instructions` needs a `path` and a `text`.
+        14:15 `budget.day_tokens` should be a whole number.
+        15:3 There is no key `budget.month`; there are `review_tokens`, `review_cents`, `pull_request_tokens`, `pull_request_cents`, `day_tokens`, `day_cents`.
         ");
         let policy = parse_policy(text).policy;
         assert_eq!(policy.review.fail_on, Some(Severity::Major));

@@ -55,6 +55,8 @@ pub(crate) struct Setup {
     pub(crate) answers: Answers,
     /// Dead letters that the test means to make; any other number is a complaint.
     pub(crate) dead_letters: u64,
+    /// Sizes, times and budgets.
+    pub(crate) limits: Limits,
 }
 
 /// The bot and its world.
@@ -64,7 +66,9 @@ pub(crate) struct Bot {
     pub(crate) clock: ManualClock,
     pub(crate) database: TestDb,
     pub(crate) assembled: Assembled,
-    answers: Answers,
+    setup: Setup,
+    /// Models in the place of what the set-up says.
+    models: Option<Arc<Router>>,
 }
 
 /// Runs a test on each database.
@@ -95,13 +99,21 @@ impl Bot {
         let clock = ManualClock::default();
         let github = FakeGitHub::start(Arc::new(clock.clone())).await;
         let model = ScriptedModel::default();
-        let assembled = build(&github, &model, &clock, &database, setup.answers);
-        Self { github, model, clock, database, assembled, answers: setup.answers }
+        let setup = setup.clone();
+        let assembled = build(&github, &model, &clock, &database, &setup, None);
+        Self { github, model, clock, database, assembled, setup, models: None }
+    }
+
+    /// Lets other models answer from now on.
+    pub(crate) fn answer_by(&mut self, models: Router) {
+        self.models = Some(Arc::new(models));
+        self.restart();
     }
 
     /// Ends this process of the bot, as far as its memory goes, and begins another on the same database.
     pub(crate) fn restart(&mut self) {
-        self.assembled = build(&self.github, &self.model, &self.clock, &self.database, self.answers);
+        let models = self.models.clone();
+        self.assembled = build(&self.github, &self.model, &self.clock, &self.database, &self.setup, models);
     }
 
     /// Delivers every webhook and does every due job, until nothing is left to do now.
@@ -168,21 +180,30 @@ impl Bot {
     }
 }
 
-fn build(github: &FakeGitHub, model: &ScriptedModel, clock: &ManualClock, db: &Db, answers: Answers) -> Assembled {
+fn build(
+    github: &FakeGitHub,
+    model: &ScriptedModel,
+    clock: &ManualClock,
+    db: &Db,
+    setup: &Setup,
+    models: Option<Arc<Router>>,
+) -> Assembled {
     let clock: SharedClock = Arc::new(clock.clone());
-    let models = match answers {
-        Answers::Scripted => Router::single(Arc::new(model.clone())),
-        Answers::Embedded => Router::single(Arc::new(EmbeddedModel)),
-    };
+    let models = models.unwrap_or_else(|| {
+        Arc::new(match setup.answers {
+            Answers::Scripted => Router::single(Arc::new(model.clone())),
+            Answers::Embedded => Router::single(Arc::new(EmbeddedModel)),
+        })
+    });
     let parts = Parts {
         db: db.clone(),
         clock,
-        models: Arc::new(models),
+        models,
         github: github.settings(),
         credentials: Some(github.credentials()),
         webhook_secrets: vec![SECRET.into()],
         queue: queue::Settings::default(),
-        limits: Limits::default(),
+        limits: setup.limits.clone(),
         public_url: None,
         listens_locally: true,
         app_file: std::path::PathBuf::new(),

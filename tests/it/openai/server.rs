@@ -20,6 +20,8 @@ pub(crate) enum Reply {
     Plain(u16, Vec<(&'static str, String)>, String),
     /// A stream of events, and how it ends.
     Stream(Vec<String>, End),
+    /// Headers and bytes, with status 200.
+    Bytes(Vec<(&'static str, &'static str)>, Vec<u8>),
     /// Nothing, ever.
     Never,
 }
@@ -45,9 +47,13 @@ pub(crate) struct Asked {
     pub(crate) body: Value,
 }
 
+/// Says what a request is answered with.
+type Answerer = Box<dyn Fn(&Asked) -> Reply + Send + Sync>;
+
 #[derive(Default)]
 struct Shared {
     replies: Mutex<VecDeque<Reply>>,
+    answerer: Option<Answerer>,
     asked: Mutex<Vec<Asked>>,
     faults: Mutex<Vec<String>>,
 }
@@ -60,7 +66,16 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
-        let shared = Arc::new(Shared { replies: Mutex::new(replies.into_iter().collect()), ..Shared::default() });
+        Self::serve(Shared { replies: Mutex::new(replies.into_iter().collect()), ..Shared::default() }).await
+    }
+
+    /// One that looks at each request to answer it.
+    pub(crate) async fn answering(answerer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+        Self::serve(Shared { answerer: Some(Box::new(answerer)), ..Shared::default() }).await
+    }
+
+    async fn serve(shared: Shared) -> Self {
+        let shared = Arc::new(shared);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let app = Router::new().fallback(answer).with_state(shared.clone());
@@ -147,8 +162,12 @@ async fn answer(
         (Method::GET, "/v1/models") => Vec::new(),
         (method, path) => vec![format!("no route for {method} {path}")],
     };
-    shared.asked.lock().unwrap().push(Asked { path, headers, body });
-    let reply = shared.replies.lock().unwrap().pop_front();
+    let asked = Asked { path, headers, body };
+    let reply = match &shared.answerer {
+        Some(answerer) => Some(answerer(&asked)),
+        None => shared.replies.lock().unwrap().pop_front(),
+    };
+    shared.asked.lock().unwrap().push(asked);
     {
         let mut all = shared.faults.lock().unwrap();
         all.extend(faults);
@@ -159,6 +178,10 @@ async fn answer(
     match reply {
         None => response(500, &[], Body::empty()),
         Some(Reply::Plain(status, headers, body)) => response(status, &headers, Body::from(body)),
+        Some(Reply::Bytes(headers, body)) => {
+            let headers: Vec<_> = headers.into_iter().map(|(name, value)| (name, value.to_owned())).collect();
+            response(200, &headers, Body::from(body))
+        }
         Some(Reply::Never) => std::future::pending().await,
         Some(Reply::Stream(events, end)) => {
             let headers = [("content-type", "text/event-stream; charset=utf-8".to_owned())];

@@ -269,6 +269,14 @@ impl FakeGitHub {
         state.repo_by_id(id).pulls.get_mut(&pr.number).unwrap().author = None;
     }
 
+    /// Who wrote a line comment deletes the account.
+    pub fn delete_commenter(&self, pr: &Pr, comment: u64) {
+        let mut state = self.lock();
+        let id = state.repo_named(&pr.repo).id;
+        let pull = state.repo_by_id(id).pulls.get_mut(&pr.number).unwrap();
+        pull.comments.iter_mut().find(|own| own.id == comment).expect("a line comment").author = None;
+    }
+
     /// The fork it came from is deleted.
     pub fn delete_fork(&self, pr: &Pr) {
         let mut state = self.lock();
