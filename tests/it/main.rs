@@ -7,6 +7,7 @@ mod harness;
 mod adversary;
 mod agent;
 mod cases;
+mod big;
 mod cli;
 mod corpus;
 mod database;

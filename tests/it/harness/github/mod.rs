@@ -88,6 +88,7 @@ impl FakeGitHub {
             blobs: HashMap::new(),
             diffs: Mutex::default(),
             faults: Vec::new(),
+            latency: std::time::Duration::ZERO,
             log: Vec::new(),
             complaints: Vec::new(),
             outbox: Vec::new(),
@@ -210,6 +211,11 @@ impl FakeGitHub {
     /// Puts a fault into the table.
     pub fn fault(&self, fault: Fault) {
         self.lock().faults.push(fault);
+    }
+
+    /// Makes it as slow as a network is: every answer takes so long.
+    pub fn answer_after(&self, latency: std::time::Duration) {
+        self.lock().latency = latency;
     }
 
     /// The webhooks that are to be delivered, oldest first; the outbox is empty then.

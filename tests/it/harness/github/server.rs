@@ -118,6 +118,11 @@ async fn handle(
         let mut state = state.lock().unwrap();
         state.faults.iter_mut().find_map(|fault| fault.takes(&method, &path).then(|| fault.kind.clone()))
     };
+    let latency = state.lock().unwrap().latency;
+    if !latency.is_zero() {
+        // As far away as the real one is.
+        let _ = tokio::time::timeout(latency, std::future::pending::<()>()).await;
+    }
     if let Some(Kind::Hold(gate)) = &fault {
         gate.pass().await;
     }

@@ -27,6 +27,8 @@ pub struct State {
     /// The files of pull requests, by base and head: they are asked for again and again.
     pub diffs: Mutex<Diffs>,
     pub faults: Vec<Fault>,
+    /// How long every answer takes.
+    pub latency: std::time::Duration,
     pub log: Vec<Logged>,
     /// What a test must fail for, whatever it looked at: unknown routes, requests and answers off the schema, reliance
     /// on what GitHub does not document.
