@@ -104,6 +104,8 @@ pub struct RunContext {
     pub budget: Budget,
     /// What happens around its nodes and model calls.
     pub hooks: Hooks,
+    /// Whether runs within this one are saved and tell of themselves too.
+    pub children_are_kept: bool,
 }
 
 /// Why a run has no result.
@@ -136,7 +138,16 @@ impl RunContext {
         stop: CancellationToken,
     ) -> Self {
         let budget = Budget::new(Most::tokens(DEFAULT_RUN_TOKENS), DEFAULT_RUN_TIME, clock.now());
-        Self { run_id: run_id.into(), checkpoints, events, clock, stop, budget, hooks: Hooks::standard() }
+        Self {
+            run_id: run_id.into(),
+            checkpoints,
+            events,
+            clock,
+            stop,
+            budget,
+            hooks: Hooks::standard(),
+            children_are_kept: true,
+        }
     }
 
     /// The same with another budget.
@@ -151,9 +162,19 @@ impl RunContext {
         Self { budget, ..self.clone() }
     }
 
+    /// The same for a run whose steps cost nothing, as those of a model in this process: only its own nodes are saved and
+    /// told, not those of the runs within it. Thousands of files would otherwise be mostly writing.
+    pub fn coarse(self) -> Self {
+        Self { children_are_kept: false, ..self }
+    }
+
     /// The context of a child run: a checkpoint of its own under `run_id/name`, the same budget, the same stop.
     pub fn child(&self, name: &str) -> Self {
-        Self { run_id: format!("{}/{name}", self.run_id), ..self.clone() }
+        let mut child = Self { run_id: format!("{}/{name}", self.run_id), ..self.clone() };
+        if !self.children_are_kept {
+            (child.checkpoints, child.events) = (Checkpoints::default(), EventLog::default());
+        }
+        child
     }
 }
 

@@ -48,15 +48,20 @@ impl RepositoryClient {
         let listed = u64::try_from(entries.len()).unwrap_or(u64::MAX);
         let patches: usize = entries.iter().filter_map(|entry| entry.patch.as_ref()).map(String::len).sum();
         let whole = patches <= SURELY_WHOLE;
-        let plans: Vec<Plan> = entries.iter_mut().map(|entry| take_plan(entry, whole)).collect();
-        let files = self.carry_out(pull, &entries, plans).await?;
+        // Megabytes of patches are read here: not on a thread that serves others.
+        let planned = tokio::task::spawn_blocking(move || {
+            let plans: Vec<Plan> = entries.iter_mut().map(|entry| take_plan(entry, whole)).collect();
+            (entries, plans)
+        });
+        let (entries, plans) = planned.await.map_err(|_| GitHubError::Unreadable(what))?;
+        let files = self.carry_out(pull, entries, plans).await?;
         Ok(PullFiles { files, unlisted: pull.changed_files.saturating_sub(listed) })
     }
 
     async fn carry_out(
         &self,
         pull: &PullRequest,
-        entries: &[FileWire],
+        entries: Vec<FileWire>,
         plans: Vec<Plan>,
     ) -> Result<Vec<PullFile>, GitHubError> {
         let parted = entries.iter().zip(&plans).any(|(entry, plan)| needs_merge_base(entry, plan));
@@ -86,7 +91,11 @@ impl RepositoryClient {
             verdicts.push(within_budget(verdict, &mut fetched));
         }
         let texts = self.texts(&pull.head_sha, &verdicts).await?;
-        Ok(entries.iter().zip(verdicts).map(|(entry, verdict)| finish(entry, verdict, &texts)).collect())
+        // Comparing two large texts takes up to a second.
+        let finished = tokio::task::spawn_blocking(move || {
+            entries.iter().zip(verdicts).map(|(entry, verdict)| finish(entry, verdict, &texts)).collect()
+        });
+        finished.await.map_err(|_| GitHubError::Unreadable(self.pull_name(pull.number)))
     }
 
     /// The texts of the blobs that are to be diffed, by blob.

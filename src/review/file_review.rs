@@ -69,7 +69,7 @@ pub async fn review_file(file: &ChangedFile, scene: &Scene<'_>, tokens: u64) -> 
         pages.left_out = unseen_by_rules(path, head.as_deref(), unparsed);
     }
     let tools = ToolContext { source: change.source.clone(), files: Arc::clone(&scene.diffs), path: path.clone() };
-    let reading = Reading { file, scene, head: head.as_deref(), tools, budget: scene.budget.part(tokens) };
+    let reading = Reading { file, scene, head: head.as_deref(), rules, tools, budget: scene.budget.part(tokens) };
     let of = pages.pages.len();
     let mut whole = FileReview::default();
     for (index, page) in pages.pages.into_iter().enumerate() {
@@ -103,6 +103,8 @@ struct Reading<'a> {
     file: &'a ChangedFile,
     scene: &'a Scene<'a>,
     head: Option<&'a str>,
+    /// Whether the built-in rules read it, which cost nothing.
+    rules: bool,
     tools: ToolContext,
     budget: Budget,
 }
@@ -128,7 +130,10 @@ impl Reading<'_> {
         let (checkpoints, events, clock) = (engine.checkpoints.clone(), engine.events.clone(), engine.clock.clone());
         // A budget of its own, so that what it cost is told from what the parts before it did.
         let budget = self.budget.part(self.budget.tokens_left());
-        let cx = RunContext::new(run_id, checkpoints, events, clock, (*stop).clone()).with_budget(budget);
+        let mut cx = RunContext::new(run_id, checkpoints, events, clock, (*stop).clone()).with_budget(budget);
+        if self.rules {
+            cx = cx.coarse();
+        }
         let outcome = graph::run(&graph, Rounds::default(), &cx).await;
         let spent = cx.budget.spent();
         let review = came_to(outcome, spent)?;

@@ -139,6 +139,16 @@ impl StateGraph for Steps {
 }
 
 #[tokio::test]
+async fn runs_within_a_coarse_one_are_not_saved() {
+    let bench = Bench::new().await;
+    let fine = bench.context("r");
+    assert!(fine.child("c").checkpoints.are_kept());
+    let coarse = fine.coarse();
+    assert!(coarse.checkpoints.are_kept() && !coarse.child("c").checkpoints.are_kept());
+    assert!(!coarse.child("c").child("d").checkpoints.are_kept());
+}
+
+#[tokio::test]
 async fn a_run_visits_its_nodes_tells_so_and_is_not_run_again() {
     let bench = Bench::new().await;
     let graph = Steps::default();
