@@ -47,6 +47,10 @@ pub fn read<P: DeserializeOwned>(arguments: &Value) -> Result<P, ToolError> {
 /// # Errors
 /// [`ToolError::BadArguments`] when there is neither.
 pub fn path(given: Option<&str>, cx: &ToolContext) -> Result<String, ToolError> {
+    // A name may begin or end with a blank: what is exactly that of a changed file is meant as it stands.
+    if let Some(given) = given.filter(|given| *given == cx.path || cx.files.iter().any(|file| file.path == *given)) {
+        return Ok(given.to_owned());
+    }
     let path = given.map_or(cx.path.as_str(), str::trim);
     let path = path.trim_start_matches("./").trim_start_matches('/');
     if path.is_empty() {

@@ -6,8 +6,8 @@ mod harness;
 
 mod adversary;
 mod agent;
-mod cases;
 mod big;
+mod cases;
 mod cli;
 mod corpus;
 mod database;

@@ -198,10 +198,14 @@ fn line(value: &Value) -> Option<u32> {
 /// The file under review when the model spelt its path another way (`./x`, `a/x`, absolute, `\`); otherwise what the
 /// model wrote, which is then another file's.
 fn file(named: &str, path: &str) -> String {
-    let named = named.trim().trim_matches(['`', '"', '\'']);
-    if named.is_empty() || named == path {
+    fn bare(path: &str) -> &str {
+        path.trim().trim_matches(['`', '"', '\''])
+    }
+    // A name may hold blanks and quotes at its ends itself.
+    if named == path || bare(named).is_empty() || bare(named) == bare(path) {
         return path.to_owned();
     }
+    let named = bare(named);
     let slashed = named.replace('\\', "/");
     let mut rest = slashed.as_str();
     while let Some(shorter) = rest.strip_prefix("./") {

@@ -10,7 +10,7 @@ use crate::harness::github::actions::PullSpec;
 use crate::harness::github::fault::{Fault, Gate};
 
 /// Room for one job beside what an idle server uses, and not for two.
-const CEILING_MIB: u64 = 128;
+const CEILING_MIB: u64 = 96;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn below_a_ceiling_reviews_wait_for_each_other() {
