@@ -23,6 +23,11 @@ const CONNECTIONS: u32 = 10;
 const PRAGMAS: &str = "PRAGMA busy_timeout = 15000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
      PRAGMA foreign_keys = ON; PRAGMA journal_size_limit = 67108864";
 
+/// How every PostgreSQL connection is set up. An instance that stands still in the middle of a transaction (a frozen
+/// machine answers keep-alives) would hold its row locks, and so the work of all others, for as long as it stands; no
+/// transaction here waits for anything but the database, so ten idle seconds in one are not normal.
+const SESSION: &str = "SET idle_in_transaction_session_timeout = '10s'";
+
 /// Pause before a new SQLite file is tried again while another process sets it up.
 const SET_UP_PAUSE: Duration = Duration::from_millis(20);
 
@@ -114,7 +119,10 @@ impl Target {
                         )));
                     }
                 }
-                let pool = pool.acquire_timeout(CONNECT_TIMEOUT).connect_lazy(url.as_str());
+                let pool = pool.acquire_timeout(CONNECT_TIMEOUT).after_connect(|connection, _| {
+                    Box::pin(async move { sqlx::raw_sql(SESSION).execute(&mut *connection).await.map(drop) })
+                });
+                let pool = pool.connect_lazy(url.as_str());
                 pool.map_err(|error| self.explain(error.into()))
             }
         }

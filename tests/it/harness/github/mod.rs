@@ -25,6 +25,7 @@ mod page;
 mod routes;
 mod server;
 pub mod state;
+pub mod watch;
 mod webhook;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -38,6 +39,7 @@ use serde_json::Value;
 use fault::Fault;
 use files::Files;
 use state::{AppState, Check, Comment, Delivery, Installation, Logged, Repo, Review, State, Talk};
+use watch::Watch;
 
 /// The private key of the App under test. It belongs to no App.
 pub const APP_KEY: &str = include_str!("../../../../fixtures/github/test-app-key.pem");
@@ -98,7 +100,7 @@ impl FakeGitHub {
             next_id: 1_000,
         };
         let state = Arc::new(Mutex::new(state));
-        let address = server::serve(Arc::clone(&state)).await;
+        let address = server::serve(Arc::clone(&state), 0, None).await;
         let url = format!("http://{address}");
         let github = Self { state, url: url.clone() };
         {
@@ -109,6 +111,11 @@ impl FakeGitHub {
         github.repo("acme/app");
         github.permit("acme/app", "alice", "write");
         github
+    }
+
+    /// The base URL of another door to it, by which whoever comes in there is told apart, and watched.
+    pub async fn door(&self, number: usize, watch: Arc<dyn Watch>) -> String {
+        format!("http://{}", server::serve(Arc::clone(&self.state), number, Some(watch)).await)
     }
 
     /// The base URL of its API.
@@ -263,6 +270,11 @@ impl FakeGitHub {
     pub fn checks(&self, pr: &Pr) -> Vec<Check> {
         let head = self.head(pr);
         self.lock().repo_named(&pr.repo).checks.iter().filter(|check| check.head_sha == head).cloned().collect()
+    }
+
+    /// All check runs of a repository, of older heads too, oldest first.
+    pub fn all_checks(&self, repo: &str) -> Vec<Check> {
+        self.lock().repo_named(repo).checks.clone()
     }
 
     /// The present head of a pull request.

@@ -23,6 +23,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::fault::Kind;
 use super::state::{Logged, State};
+use super::watch::{Seen, Watch};
 use super::{openapi, routes};
 
 /// A request as the routes see it.
@@ -91,20 +92,40 @@ impl Answer {
     }
 }
 
+/// A port at which the stand-in is asked, and who looks on there.
+#[derive(Clone)]
+struct Door {
+    state: Arc<Mutex<State>>,
+    number: usize,
+    watch: Option<Arc<dyn Watch>>,
+}
+
 /// Serves a state on a free port of this machine until the test's runtime ends.
-pub async fn serve(state: Arc<Mutex<State>>) -> SocketAddr {
+pub async fn serve(state: Arc<Mutex<State>>, number: usize, watch: Option<Arc<dyn Watch>>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let app = Router::new().fallback(handle).with_state(state).into_make_service_with_connect_info::<Cut>();
+    let door = Door { state, number, watch };
+    let app = Router::new().fallback(handle).with_state(door).into_make_service_with_connect_info::<Cut>();
     tokio::spawn(async move { axum::serve(Cuttable(listener), app).await.unwrap() });
     address
 }
 
-async fn handle(
-    Shared(state): Shared<Arc<Mutex<State>>>,
+async fn handle(Shared(door): Shared<Door>, connection: ConnectInfo<Cut>, request: Request) -> Response {
+    let Some(watch) = &door.watch else { return serve_one(&door, connection, request, None).await };
+    let seen = Seen { door: door.number, method: request.method().to_string(), path: request.uri().path().to_owned() };
+    let strike = watch.arrives(&seen).await.map(|fault| fault.kind);
+    let response = serve_one(&door, connection, request, strike).await;
+    watch.done(&seen).await;
+    response
+}
+
+async fn serve_one(
+    door: &Door,
     ConnectInfo(cut): ConnectInfo<Cut>,
     request: Request,
+    strike: Option<Kind>,
 ) -> Response {
+    let state = &door.state;
     let (parts, body) = request.into_parts();
     let bytes = to_bytes(body, 64 << 20).await.unwrap_or_default();
     let (method, raw) = (parts.method.to_string(), parts.uri.path().to_owned());
@@ -114,10 +135,10 @@ async fn handle(
         "/api/graphql" => "/graphql".to_owned(),
         path => path.strip_prefix("/api/v3").unwrap_or(path).to_owned(),
     };
-    let fault = {
+    let fault = strike.or_else(|| {
         let mut state = state.lock().unwrap();
         state.faults.iter_mut().find_map(|fault| fault.takes(&method, &path).then(|| fault.kind.clone()))
-    };
+    });
     let latency = state.lock().unwrap().latency;
     if !latency.is_zero() {
         // As far away as the real one is.

@@ -1,0 +1,20 @@
+//! One process stands still past its lease (SIGSTOP) while the others take its work over, and then goes on where it was.
+
+use secondlook::db::Backend;
+
+use crate::campaign::{Blow, Campaign};
+use crate::story::Story;
+
+fn story(seed: u64) -> Story {
+    Story::of(usize::try_from(seed % 12).unwrap())
+}
+
+#[test]
+fn one_of_two() {
+    Campaign { blow: Blow::Freeze, backend: Backend::Postgres, processes: 2, sample: 3, story }.run();
+}
+
+#[test]
+fn one_of_four() {
+    Campaign { blow: Blow::Freeze, backend: Backend::Postgres, processes: 4, sample: 2, story }.run();
+}
