@@ -70,6 +70,8 @@ pub struct Config {
     pub github: client::Settings,
     /// The App, when one is configured or was set up before.
     pub app: Option<AppSettings>,
+    /// Whether a webhook secret is given that belongs to no App, and so is of no use.
+    pub lone_secret: bool,
     /// Personal token, for the command line.
     pub token: Option<SecretString>,
     /// The job queue.
@@ -107,6 +109,7 @@ impl Config {
                 web_address(&given, "https://github.example.com/api/v3")?.as_str().trim_end_matches('/').to_owned();
         }
         let model = model::choose(layers)?;
+        let app = app(layers, &data_dir)?;
         Ok(Self {
             listen: listen(layers)?,
             database_url: SecretString::from(database_url),
@@ -123,7 +126,8 @@ impl Config {
             log: layers.get("SECONDLOOK_LOG").map(|given| given.value),
             log_format: log_format(layers)?,
             github,
-            app: app(layers, &data_dir)?,
+            lone_secret: app.is_none() && !webhook_secrets(layers).is_empty(),
+            app,
             token: layers.get("GITHUB_TOKEN").map(|given| secret(&given)),
             queue: queue::Settings { max_memory, ..queue_settings(layers)? },
             limits: limits(layers)?,
@@ -392,6 +396,15 @@ mod tests {
         assert_eq!(config.github.api_url, "https://api.github.com");
         assert!(matches!(config.model, ModelChoice::Embedded));
         assert!(config.app.is_none());
+    }
+
+    #[test]
+    fn a_secret_without_an_app_is_noticed() {
+        let secret = ("GITHUB_WEBHOOK_SECRET", "s");
+        assert!(load([("HOME", "/nowhere"), secret]).unwrap().lone_secret);
+        assert!(!load([("HOME", "/nowhere")]).unwrap().lone_secret);
+        let whole = [("HOME", "/nowhere"), secret, ("GITHUB_APP_ID", "1"), ("GITHUB_APP_PRIVATE_KEY", "k")];
+        assert!(!load(whole).unwrap().lone_secret);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! the port first, because a second server must not touch the first one's database; then database, models and App; a
 //! fault in any of them ends the process before it has taken an event.
 
+pub mod http;
 pub mod logs;
 pub mod numbers;
 pub mod ownership;
@@ -39,13 +40,13 @@ use crate::db::Db;
 use crate::event::store::EventLog;
 use crate::github::client::{self, AppCredentials, GitHubApp};
 use crate::github::error::GitHubError;
-use crate::job::Job;
-use crate::job::worker::Worker;
+use crate::job::{self, Job, round};
 use crate::memory::store::ChatHistory;
 use crate::queue;
 use crate::queue::store::Queue;
 use crate::queue::worker::run_forever;
 use crate::review::change::{Engine, Limits};
+use crate::webhook::worker::Worker;
 use crate::webhook::{self, Intake, Secrets};
 
 /// What the App is made of. Whoever gives other addresses, another clock or another model gets the same App.
@@ -137,11 +138,12 @@ pub fn assemble(parts: Parts) -> Result<Assembled, GitHubError> {
     let setup_path = dashboard.setup_path();
     let wake = Arc::new(Notify::new());
     let intake = Intake::new(db, queue.clone(), clock, secrets, wake.clone());
-    let mut router = webhook::router(intake).merge(dashboard::router(dashboard));
+    let mut router = webhook::router(intake.clone()).merge(dashboard::router(dashboard));
     if let Some(handle) = parts.metrics {
         router = router.merge(numbers::router(handle));
     }
-    let worker = Arc::new(Worker::new(app.clone(), queue.clone()));
+    let jobs = job::worker::Worker::new(app.clone(), queue.clone());
+    let worker = Arc::new(Worker::new(jobs, intake, app.github.clone()));
     Ok(Assembled { app, queue, worker, wake, router, setup_path })
 }
 
@@ -211,6 +213,14 @@ pub async fn run(config: Config) -> Result<(), ServeError> {
     if ownership.is_some() {
         assembled.queue.end_all_leases().await.map_err(|error| ServeError(error.to_string()))?;
     }
+    let begun = round::begin(&assembled.app.db, &assembled.queue, assembled.app.clock.now()).await;
+    begun.map_err(|error| ServeError(error.to_string()))?;
+    if config.lone_secret {
+        tracing::warn!(
+            "GITHUB_WEBHOOK_SECRET is set, but no GitHub App is configured, so the secret is not used and no delivery is \
+             taken: set GITHUB_APP_ID and GITHUB_APP_PRIVATE_KEY_PATH too, or open the set-up page"
+        );
+    }
     let setup_path = assembled.setup_path.clone();
     announce(address, config.public_url.as_ref(), &model, setup_path.as_deref());
     let running = start(listener, assembled, config.smee, address);
@@ -274,7 +284,7 @@ fn announce(address: SocketAddr, public: Option<&Url>, model: &str, setup: Optio
 struct Running {
     shutdown: CancellationToken,
     workers: JoinHandle<()>,
-    http: JoinHandle<io::Result<()>>,
+    http: JoinHandle<()>,
     channel: JoinHandle<()>,
 }
 
@@ -282,10 +292,7 @@ fn start(listener: TcpListener, assembled: Assembled, smee: Option<Url>, address
     let Assembled { queue, worker, wake, router, .. } = assembled;
     let shutdown = CancellationToken::new();
     let workers = tokio::spawn(run_forever(queue, worker, wake, shutdown.clone()));
-    let stop = shutdown.clone();
-    let http = tokio::spawn(async move {
-        axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await }).await
-    });
+    let http = tokio::spawn(http::serve(listener, router, http::Settings::default(), shutdown.clone()));
     let (closed, intake) = (shutdown.clone(), Url::parse(&format!("http://{address}/webhook")));
     let channel = tokio::spawn(async move {
         if let (Some(channel), Ok(intake)) = (smee, intake) {

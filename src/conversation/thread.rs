@@ -124,6 +124,7 @@ mod tests {
             side: None,
             diff_hunk: String::new(),
             created_at: String::new(),
+            updated_at: String::new(),
         }
     }
 

@@ -9,6 +9,8 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("initial", include_str!("migrations/0001_initial.sql")),
     ("given_up", include_str!("migrations/0002_given_up.sql")),
     ("spending", include_str!("migrations/0003_spending.sql")),
+    ("missed_deliveries", include_str!("migrations/0004_missed_deliveries.sql")),
+    ("reconciliation", include_str!("migrations/0005_reconciliation.sql")),
 ];
 
 /// Applies what is missing.

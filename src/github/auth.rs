@@ -45,6 +45,11 @@ impl AppKey {
         Ok(app)
     }
 
+    /// Whose key it is.
+    pub fn id(&self) -> u64 {
+        self.app_id
+    }
+
     /// A JSON Web Token as GitHub wants it: RS256, issued 60 s ago against clock drift, valid for 9 of the 10 minutes
     /// that GitHub allows at most.
     ///

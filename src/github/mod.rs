@@ -7,13 +7,14 @@ mod checks;
 pub mod client;
 mod comments;
 mod contents;
+pub mod deliveries;
 pub mod endpoint;
 pub mod error;
 pub mod etag;
 mod files;
 mod identity;
 mod people;
-mod pulls;
+pub mod pulls;
 pub mod rate;
 mod repository;
 mod reviews;
@@ -201,6 +202,8 @@ pub struct ReviewComment {
     pub diff_hunk: String,
     /// When it was made (RFC 3339).
     pub created_at: String,
+    /// When it was last edited (RFC 3339).
+    pub updated_at: String,
 }
 
 /// A comment on the pull request's timeline.
@@ -212,6 +215,8 @@ pub struct IssueComment {
     pub author: Option<User>,
     /// Markdown.
     pub body: String,
+    /// When it was last edited (RFC 3339).
+    pub updated_at: String,
 }
 
 /// How far a check run is.

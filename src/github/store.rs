@@ -45,8 +45,24 @@ pub enum Record {
         /// The repository, by its new name.
         repository: Repository,
     },
-    /// A repository is gone, or no longer ours to see.
+    /// A repository was reached by this installation once. Says nothing of now.
+    Seen {
+        /// The installation.
+        installation: u64,
+        /// The repository.
+        repository: Repository,
+    },
+    /// The account of an installation has another name, and so has the owner of all its repositories.
+    Renamed {
+        /// The installation.
+        installation: u64,
+        /// The account's new name.
+        account: String,
+    },
+    /// A repository is gone, or no longer this installation's to see. Another installation may reach it all the same.
     RepositoryRemoved {
+        /// The installation; `None` when the repository itself is gone.
+        installation: Option<u64>,
         /// Its id.
         repository: u64,
     },
@@ -84,6 +100,13 @@ pub async fn apply(tx: &mut Tx<'_>, records: &[Record], now: Timestamp) -> Resul
                 .bind(now)
                 .execute(&mut **tx)
                 .await?;
+                if !suspended {
+                    // Nothing was told while it slept: all of it is to be compared with GitHub.
+                    sqlx::query("UPDATE repositories SET reconciled_at = 0 WHERE installation = $1")
+                        .bind(stored(*installation)?)
+                        .execute(&mut **tx)
+                        .await?;
+                }
             }
             Record::InstallationRemoved { installation } => {
                 for sql in [
@@ -97,9 +120,12 @@ pub async fn apply(tx: &mut Tx<'_>, records: &[Record], now: Timestamp) -> Resul
             Record::Repository { installation, repository } => {
                 // Most events say what is known already: then nothing is written.
                 sqlx::query(
-                    "INSERT INTO repositories (id, installation, owner, name, updated_at) VALUES ($1, $2, $3, $4, $5)
+                    "INSERT INTO repositories (id, installation, owner, name, updated_at, known_since)
+                     VALUES ($1, $2, $3, $4, $5, $5)
                      ON CONFLICT (id) DO UPDATE SET installation = excluded.installation, owner = excluded.owner,
-                       name = excluded.name, updated_at = excluded.updated_at, removed_at = NULL
+                       name = excluded.name, updated_at = excluded.updated_at, removed_at = NULL,
+                       known_since = CASE WHEN repositories.removed_at IS NULL THEN repositories.known_since
+                                          ELSE excluded.known_since END
                      WHERE repositories.installation <> excluded.installation OR repositories.owner <> excluded.owner
                        OR repositories.name <> excluded.name OR repositories.removed_at IS NOT NULL",
                 )
@@ -111,6 +137,27 @@ pub async fn apply(tx: &mut Tx<'_>, records: &[Record], now: Timestamp) -> Resul
                 .execute(&mut **tx)
                 .await?;
             }
+            Record::Seen { installation, repository } => {
+                sqlx::query(
+                    "INSERT INTO repositories (id, installation, owner, name, updated_at, known_since)
+                     VALUES ($1, $2, $3, $4, $5, $5) ON CONFLICT (id) DO NOTHING",
+                )
+                .bind(stored(repository.id)?)
+                .bind(stored(*installation)?)
+                .bind(&repository.owner)
+                .bind(&repository.name)
+                .bind(now)
+                .execute(&mut **tx)
+                .await?;
+            }
+            Record::Renamed { installation, account } => {
+                for sql in [
+                    "UPDATE installations SET account = $2, updated_at = $3 WHERE id = $1",
+                    "UPDATE repositories SET owner = $2, updated_at = $3 WHERE installation = $1",
+                ] {
+                    sqlx::query(sql).bind(stored(*installation)?).bind(account).bind(now).execute(&mut **tx).await?;
+                }
+            }
             Record::Moved { repository } => {
                 sqlx::query("UPDATE repositories SET owner = $2, name = $3, updated_at = $4 WHERE id = $1")
                     .bind(stored(repository.id)?)
@@ -120,12 +167,14 @@ pub async fn apply(tx: &mut Tx<'_>, records: &[Record], now: Timestamp) -> Resul
                     .execute(&mut **tx)
                     .await?;
             }
-            Record::RepositoryRemoved { repository } => {
+            Record::RepositoryRemoved { installation, repository } => {
                 sqlx::query(
-                    "UPDATE repositories SET removed_at = $2, updated_at = $2 WHERE id = $1 AND removed_at IS NULL",
+                    "UPDATE repositories SET removed_at = $2, updated_at = $2
+                     WHERE id = $1 AND removed_at IS NULL AND ($3 = 0 OR installation = $3)",
                 )
                 .bind(stored(*repository)?)
                 .bind(now)
+                .bind(stored(installation.unwrap_or(0))?)
                 .execute(&mut **tx)
                 .await?;
             }

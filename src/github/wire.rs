@@ -199,6 +199,8 @@ pub struct ReviewCommentWire {
     diff_hunk: String,
     #[serde(default, deserialize_with = "or_default")]
     created_at: String,
+    #[serde(default, deserialize_with = "or_default")]
+    updated_at: String,
 }
 
 /// `GET /repos/{owner}/{repo}/issues/{number}/comments`, an entry.
@@ -208,6 +210,8 @@ pub struct IssueCommentWire {
     user: Option<UserWire>,
     #[serde(default, deserialize_with = "or_default")]
     body: String,
+    #[serde(default, deserialize_with = "or_default")]
+    updated_at: String,
 }
 
 /// `GET /repos/{owner}/{repo}/collaborators/{login}/permission`.
@@ -368,13 +372,19 @@ impl From<ReviewCommentWire> for ReviewComment {
             },
             diff_hunk: comment.diff_hunk,
             created_at: comment.created_at,
+            updated_at: comment.updated_at,
         }
     }
 }
 
 impl From<IssueCommentWire> for IssueComment {
     fn from(comment: IssueCommentWire) -> Self {
-        Self { id: comment.id, author: comment.user.map(User::from), body: comment.body }
+        Self {
+            id: comment.id,
+            author: comment.user.map(User::from),
+            body: comment.body,
+            updated_at: comment.updated_at,
+        }
     }
 }
 

@@ -3,10 +3,13 @@
 mod check;
 mod close_pull_request;
 mod forget_repositories;
+mod reach;
+mod reconcile_pulls;
 mod reply_to_comment;
 mod report_merge_group;
 mod rerun_check;
 mod review_pull_request;
+pub mod round;
 mod run_command;
 pub mod store;
 mod talk;
@@ -113,6 +116,12 @@ pub enum Job {
         /// Ids of the repositories; all of the installation when empty.
         repositories: Vec<u64>,
     },
+    /// A round: ask GitHub for deliveries that did not arrive.
+    FetchMissedDeliveries,
+    /// A round: compare open pull requests with our records.
+    ReconcilePulls,
+    /// A round: delete the rows of deliveries that cannot come again.
+    ForgetOldDeliveries,
 }
 
 impl Job {
@@ -129,28 +138,34 @@ impl Job {
             Self::ReportMergeGroup { .. } => "report_merge_group",
             Self::RerunCheck { .. } => "rerun_check",
             Self::ForgetRepositories { .. } => "forget_repositories",
+            Self::FetchMissedDeliveries => "fetch_missed_deliveries",
+            Self::ReconcilePulls => "reconcile_pulls",
+            Self::ForgetOldDeliveries => "forget_old_deliveries",
         }
     }
 
-    /// What must not be worked on twice at the same time: the pull request for reviews, the comment for answers.
+    /// What must not be worked on twice at the same time: the pull request for reviews, the conversation for answers.
     pub fn key(&self) -> String {
         match self {
             Self::ReviewPullRequest { pull, .. } | Self::ClosePullRequest { pull } => pull.key(),
             Self::ReplyToComment { pull, comment } => format!("line-comment:{}:{comment}", pull.repository.id),
-            Self::RunCommand { pull, comment } => format!("timeline-comment:{}:{comment}", pull.repository.id),
+            // One timeline is one conversation: what is said there is done in its order.
+            Self::RunCommand { pull, .. } => format!("timeline:{}:{}", pull.repository.id, pull.number),
             Self::ReportMergeGroup { repository, head_sha, .. } => format!("merge-group:{}:{head_sha}", repository.id),
             Self::RerunCheck { repository, head_sha, .. } => format!("commit:{}:{head_sha}", repository.id),
             Self::ForgetRepositories { installation, repositories } => {
                 let ids: Vec<String> = repositories.iter().map(u64::to_string).collect();
                 format!("installation:{installation}:{}", ids.join(","))
             }
+            Self::FetchMissedDeliveries | Self::ForgetOldDeliveries => "deliveries".into(),
+            Self::ReconcilePulls => "pulls".into(),
         }
     }
 
-    /// The job as the queue takes it, not before `run_at`. Reviews and edited commands replace older ones of their key;
-    /// for the rest, the same key means the same work.
+    /// The job as the queue takes it, not before `run_at`. Reviews replace older ones of their key; the rest waits side
+    /// by side.
     pub fn due(self, run_at: Timestamp) -> NewJob<Self> {
-        let supersedes = matches!(self, Self::ReviewPullRequest { .. } | Self::RunCommand { .. });
+        let supersedes = matches!(self, Self::ReviewPullRequest { .. });
         NewJob { kind: self.kind(), key: self.key(), run_at, supersedes, job: self }
     }
 }

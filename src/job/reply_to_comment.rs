@@ -40,7 +40,7 @@ pub(super) async fn run(worker: &Worker, pull: &PullRef, comment: u64, stop: &St
     }
     let place = Place::Thread { root: thread.root.id, comment: comment.id };
     if let Some(command) = &command
-        && let Some(end) = talk.carry_out(command, place).await?
+        && let Some(end) = talk.carry_out(command, place, &comment.updated_at).await?
     {
         return Ok(end);
     }

@@ -28,7 +28,7 @@ pub(super) async fn run(worker: &Worker, pull: &PullRef, comment: u64, stop: &St
     let place = Place::Timeline { comment: comment.id };
     let words = match &addressed {
         Addressed::Command(command) => {
-            if let Some(end) = talk.carry_out(command, place).await? {
+            if let Some(end) = talk.carry_out(command, place, &comment.updated_at).await? {
                 return Ok(end);
             }
             match command {

@@ -65,6 +65,14 @@ impl Place {
         }
     }
 
+    /// Names the comment among the commands that were carried out: the two sorts of comments count apart.
+    fn cause(self) -> String {
+        match self {
+            Self::Thread { comment, .. } => format!("line-comment:{comment}"),
+            Self::Timeline { comment } => comment.to_string(),
+        }
+    }
+
     fn root(self) -> Option<u64> {
         match self {
             Self::Thread { root, .. } => Some(root),
@@ -77,6 +85,16 @@ impl Place {
             Self::Thread { .. } => PostKind::Reply,
             Self::Timeline { .. } => PostKind::Comment,
         }
+    }
+}
+
+/// A command as it is told from another one of the same comment.
+fn spelled(command: &Command) -> String {
+    match command {
+        Command::Review(Scope::New) => "review".into(),
+        Command::Review(Scope::Full) => "review full".into(),
+        Command::Review(Scope::Path(path)) => format!("review {path}"),
+        other => other.word().to_owned(),
     }
 }
 
@@ -110,22 +128,11 @@ impl<'w> Talk<'w> {
         }
     }
 
-    /// Carries out a command that needs no model. `None` for those that do.
-    pub(super) async fn carry_out(&self, command: &Command, place: Place) -> Result<Option<End>, JobError> {
+    /// Carries out a command that needs no model; `said` is when its comment was last edited. `None` for the others.
+    pub(super) async fn carry_out(&self, command: &Command, place: Place, said: &str) -> Result<Option<End>, JobError> {
         match command {
             Command::Ask(_) | Command::Explain => return Ok(None),
-            Command::Review(Scope::New) => self.once(place, command, Trigger::AskedForNew).await?,
-            // One path alone cannot be reviewed yet; everything holds it.
-            Command::Review(Scope::Full | Scope::Path(_)) => self.once(place, command, Trigger::Asked).await?,
-            Command::Pause => {
-                self.store.set_paused(self.pull.ids(), true).await?;
-                self.acknowledge(place).await?;
-            }
-            Command::Resume => {
-                self.store.set_paused(self.pull.ids(), false).await?;
-                // Pushes of the meantime were passed over.
-                self.once(place, command, Trigger::Push).await?;
-            }
+            Command::Review(_) | Command::Pause | Command::Resume => self.once(place, command, said).await?,
             Command::Help => {
                 return self.say(place, &place.comment().to_string(), &answer::help(&self.us.slug)).await.map(Some);
             }
@@ -200,15 +207,30 @@ impl<'w> Talk<'w> {
         Ok(react::ask(ask, &engine.models, &Toolbox::reviewing(), &tools, &run).await?.text)
     }
 
-    /// Has the pull request reviewed for a command, and only once however often the comment is edited or redelivered.
-    async fn once(&self, place: Place, command: &Command, trigger: Trigger) -> Result<(), JobError> {
-        let cause = format!("{}:{}", place.comment(), command.word());
-        let post = self.store.plan_answer(self.pull.ids(), PostKind::Command, &cause, command.word()).await?;
+    /// Carries out a command, and only once however often its comment is redelivered or edited: an edit that leaves the
+    /// command as it is asks for nothing new.
+    async fn once(&self, place: Place, command: &Command, said: &str) -> Result<(), JobError> {
+        let (pull, asked) = (self.pull.ids(), spelled(command));
+        let mut post = self.store.plan_answer(pull, PostKind::Command, &place.cause(), &asked).await?;
+        if post.content != asked {
+            self.store.plan_again(&post.id, &asked).await?;
+            post.state = PostState::Planned;
+        }
         if post.state == PostState::Posted {
             return Ok(());
         }
         self.acknowledge(place).await?;
-        self.worker.enqueue(Job::ReviewPullRequest { pull: self.pull.clone(), trigger }).await?;
+        let trigger = match command {
+            Command::Pause => self.store.set_paused(pull, true, said).await.map(|_| None)?,
+            // Pushes of the meantime were passed over.
+            Command::Resume => self.store.set_paused(pull, false, said).await?.then_some(Trigger::Push),
+            Command::Review(Scope::New) => Some(Trigger::AskedForNew),
+            // One path alone cannot be reviewed yet; everything holds it.
+            _ => Some(Trigger::Asked),
+        };
+        if let Some(trigger) = trigger {
+            self.worker.enqueue(Job::ReviewPullRequest { pull: self.pull.clone(), trigger }).await?;
+        }
         self.store.set_answer(&post.id, PostState::Posted, None).await?;
         Ok(())
     }

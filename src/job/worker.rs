@@ -2,10 +2,10 @@
 
 use async_trait::async_trait;
 
-use super::store::Installations;
+use super::reach::{Fate, fate};
 use super::{
-    Job, close_pull_request, forget_repositories, reply_to_comment, report_merge_group, rerun_check,
-    review_pull_request, run_command,
+    Job, close_pull_request, forget_repositories, reconcile_pulls, reply_to_comment, report_merge_group, rerun_check,
+    review_pull_request, round, run_command,
 };
 use crate::agent::graph::RunError;
 use crate::app::App;
@@ -112,6 +112,15 @@ impl Worker {
         Ok(())
     }
 
+    /// Puts a job into the queue, due after `wait`.
+    pub(super) async fn enqueue_after(&self, job: Job, wait: jiff::SignedDuration) -> Result<(), JobError> {
+        let now = self.app.clock.now();
+        let mut tx = self.app.db.begin().await?;
+        self.queue.enqueue(&mut tx, &job.due(now.checked_add(wait).unwrap_or(now))).await?;
+        tx.commit().await.map_err(DbError::from)?;
+        Ok(())
+    }
+
     async fn work(&self, lease: &Lease<Job>, stop: &Stop) -> Result<End, JobError> {
         match &lease.job {
             Job::ReviewPullRequest { pull, trigger } => {
@@ -129,16 +138,35 @@ impl Worker {
             Job::ForgetRepositories { installation, repositories } => {
                 forget_repositories::run(self, *installation, repositories, stop).await
             }
+            Job::ReconcilePulls => {
+                if reconcile_pulls::run(self, stop).await? {
+                    let now = self.app.clock.now();
+                    round::call(&self.app.db, &self.queue, &lease.job, round::SOON, now).await?;
+                }
+                Ok(End::Done)
+            }
+            // Done by the intake's own worker, which knows deliveries.
+            Job::FetchMissedDeliveries | Job::ForgetOldDeliveries => Ok(End::Done),
         }
     }
 
     /// What the queue is to do about an error.
     async fn after(&self, lease: &Lease<Job>, error: JobError) -> Outcome {
-        if self.is_gone(&lease.job, &error).await {
-            tracing::info!(job.error = %error, "the repository is out of reach; the job is dropped");
-            return Outcome::Finished;
-        }
-        let wait = match error.retry() {
+        let (fate, error) = match fate(self, lease, &error).await {
+            Ok(fate) => (fate, error),
+            // What stands in the way now decides when to try again.
+            Err(other) => (Fate::Unknown, other),
+        };
+        let retry = match fate {
+            Fate::Elsewhere => return Outcome::Finished,
+            Fate::Gone => {
+                tracing::info!(job.error = %error, "the repository is out of reach; the job is dropped");
+                return Outcome::Finished;
+            }
+            Fate::Unknown => Retry::Backoff,
+            Fate::Stays => error.retry(),
+        };
+        let wait = match retry {
             Retry::Never => return Outcome::Failed(error.to_string()),
             Retry::After(wait) => wait,
             Retry::Backoff => backoff(lease.attempt),
@@ -146,25 +174,6 @@ impl Worker {
         let now = self.app.clock.now();
         let wait = jiff::SignedDuration::try_from(wait).unwrap_or(jiff::SignedDuration::from_mins(60));
         Outcome::RetryAt(now.checked_add(wait).unwrap_or(now), error.to_string())
-    }
-
-    /// Whether an error comes from a repository that we were taken away from: nobody waits for that job.
-    async fn is_gone(&self, job: &Job, error: &JobError) -> bool {
-        let refused = matches!(
-            error,
-            JobError::GitHub(GitHubError::Unauthorized(_) | GitHubError::Forbidden(_) | GitHubError::NotFound(_))
-        );
-        let (installation, repository) = match job {
-            _ if !refused => return false,
-            Job::ReviewPullRequest { pull, .. }
-            | Job::ReplyToComment { pull, .. }
-            | Job::RunCommand { pull, .. }
-            | Job::ClosePullRequest { pull } => (pull.installation, pull.repository.id),
-            Job::ReportMergeGroup { installation, repository, .. }
-            | Job::RerunCheck { installation, repository, .. } => (*installation, repository.id),
-            Job::ForgetRepositories { .. } => return false,
-        };
-        Installations::new(self.app.db.clone()).out_of_reach(installation, repository).await.unwrap_or(false)
     }
 }
 

@@ -78,6 +78,7 @@ macro_rules! replaced {
 mod ending;
 pub mod letter;
 mod overview;
+mod standing;
 pub mod tenure;
 
 /// Extends a lease and says whether a newer job waits in its place.

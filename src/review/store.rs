@@ -1,5 +1,7 @@
 //! The SQL of pull requests: how far they are reviewed, and their ledger.
 
+pub mod known;
+
 use std::collections::BTreeSet;
 
 use serde::de::DeserializeOwned;
@@ -146,22 +148,27 @@ impl PullStore {
         Ok(())
     }
 
-    /// Pauses or resumes reviews.
+    /// Pauses or resumes reviews, because of what was said at an instant (as GitHub writes it, RFC 3339 in UTC), unless
+    /// something was said later that was heard before. True when it counts.
     ///
     /// # Errors
     /// When the statement fails.
-    pub async fn set_paused(&self, pull: PullKey, paused: bool) -> Result<(), DbError> {
+    pub async fn set_paused(&self, pull: PullKey, paused: bool, said: &str) -> Result<bool, DbError> {
         let mut tx = self.begin().await?;
         self.ensure_in(&mut tx, pull).await?;
-        sqlx::query("UPDATE pulls SET paused = $3, updated_at = $4 WHERE repository = $1 AND number = $2")
-            .bind(signed(pull.repository))
-            .bind(signed(pull.number))
-            .bind(i64::from(paused))
-            .bind(self.now())
-            .execute(&mut *tx)
-            .await?;
+        let set = sqlx::query(
+            "UPDATE pulls SET paused = $3, pause_said = $4, updated_at = $5
+             WHERE repository = $1 AND number = $2 AND (pause_said IS NULL OR pause_said <= $4)",
+        )
+        .bind(signed(pull.repository))
+        .bind(signed(pull.number))
+        .bind(i64::from(paused))
+        .bind(said)
+        .bind(self.now())
+        .execute(&mut *tx)
+        .await?;
         tx.commit().await?;
-        Ok(())
+        Ok(set.rows_affected() > 0)
     }
 
     /// Records how a pull request ended (`merged`, `closed`), or that it is open again.

@@ -164,6 +164,13 @@ pub enum Event {
         /// Those that went.
         removed: Vec<Repository>,
     },
+    /// The account that an installation is on has another name.
+    AccountRenamed {
+        /// The installation.
+        installation: u64,
+        /// The account's new name.
+        account: String,
+    },
     /// A repository moved or is gone.
     Repository {
         /// Where, by the new name.
@@ -178,6 +185,11 @@ pub enum Event {
         /// Its action; empty when it has none.
         action: String,
     },
+}
+
+/// Whether anything can follow from such an event, whatever its payload says.
+pub fn matters(event: &str, action: &str) -> bool {
+    payload::matters(event, action)
 }
 
 /// Reads a delivery: the event's name from its header, and the raw body.

@@ -1,14 +1,18 @@
-//! Receives deliveries: verify the raw bytes, parse, record and enqueue in one transaction, 202.
+//! Receives deliveries: verify the raw bytes, parse, record and enqueue in one transaction, 202. What did not arrive is
+//! asked for ([`missed`]).
 //!
 //! Nothing here waits for GitHub or a model, so a delivery is answered within milliseconds whatever happens downstream.
 //! What is not believed or not understood is answered with a status and nothing else, and no payload is ever logged.
 
+mod accept;
 pub mod event;
 pub mod health;
+pub mod missed;
 pub mod plan;
 pub mod receive;
 pub mod signature;
 pub mod store;
+pub mod worker;
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -26,6 +30,10 @@ use crate::queue::store::Queue;
 /// Kibibytes of bodies held in memory at the same time, over all deliveries that are being received.
 const BODY_MEMORY_KIB: usize = 128 * 1024;
 
+/// Bodies over [`receive::SMALL`] received at the same time: together at most 100 MiB, so that there is always room for
+/// small ones, as nearly all of GitHub's are.
+const LARGE_BODIES: usize = 4;
+
 /// How long a body may take. GitHub gives up after 10 s itself.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
@@ -35,7 +43,7 @@ pub struct Secrets {
     known: Arc<RwLock<Known>>,
 }
 
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Known {
     secrets: Vec<SecretString>,
     app: Option<u64>,
@@ -60,8 +68,12 @@ impl Secrets {
         self.known.write().unwrap_or_else(PoisonError::into_inner).app = app;
     }
 
-    fn get(&self) -> Known {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn get(&self) -> Vec<SecretString> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).secrets.clone()
+    }
+
+    fn app(&self) -> Option<u64> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).app
     }
 }
 
@@ -74,6 +86,7 @@ pub struct Intake {
     secrets: Secrets,
     wake: Arc<Notify>,
     memory: Arc<Semaphore>,
+    large: Arc<Semaphore>,
     body_time: Duration,
 }
 
@@ -81,7 +94,8 @@ impl Intake {
     /// An intake that enqueues into `queue` and then wakes its workers through `wake`.
     pub fn new(db: Db, queue: Queue<Job>, clock: SharedClock, secrets: Secrets, wake: Arc<Notify>) -> Self {
         let memory = Arc::new(Semaphore::new(BODY_MEMORY_KIB));
-        Self { db, queue, clock, secrets, wake, memory, body_time: BODY_TIME }
+        let large = Arc::new(Semaphore::new(LARGE_BODIES));
+        Self { db, queue, clock, secrets, wake, memory, large, body_time: BODY_TIME }
     }
 
     /// Another time for a body to arrive; by default 10 s, as GitHub itself waits no longer.

@@ -73,12 +73,18 @@ pub fn plan(event: &Event, app: Option<u64>, now: Timestamp) -> Plan {
                     let suspended = *action == InstallationAction::Suspended;
                     let mut plan = Plan::nothing(if suspended { "suspended" } else { "unsuspended" });
                     plan.records.push(Record::Suspended { installation, account, suspended });
+                    if !suspended {
+                        plan.jobs.push(Job::ReconcilePulls.due(now));
+                    }
                     plan
                 }
                 InstallationAction::Deleted => {
                     let mut plan = Plan::nothing("installation_removed");
-                    // Named first as ours, so that they are found by the job even when we never heard of them.
-                    plan.records.extend(reached(installation, repositories));
+                    // Named first, so that they are found by the job even when we never heard of them. Those that
+                    // another installation reaches by now stay with that one.
+                    plan.records.extend(
+                        sorted(repositories).cloned().map(|repository| Record::Seen { installation, repository }),
+                    );
                     plan.records.push(Record::InstallationRemoved { installation });
                     plan.jobs.push(forget(installation, Vec::new(), now));
                     plan
@@ -90,9 +96,19 @@ pub fn plan(event: &Event, app: Option<u64>, now: Timestamp) -> Plan {
             let mut plan = Plan::nothing("repositories");
             plan.records.push(Record::Installation { installation, account: account.clone() });
             plan.records.extend(reached(installation, added));
-            plan.records.extend(sorted(removed).map(|removed| Record::RepositoryRemoved { repository: removed.id }));
+            plan.records.extend(
+                sorted(removed).map(|removed| Record::RepositoryRemoved {
+                    installation: Some(installation),
+                    repository: removed.id,
+                }),
+            );
             let ids: Vec<u64> = sorted(removed).map(|repository| repository.id).collect();
             plan.jobs.extend(ids.chunks(FORGOTTEN_TOGETHER).map(|ids| forget(installation, ids.to_vec(), now)));
+            plan
+        }
+        Event::AccountRenamed { installation, account } => {
+            let mut plan = Plan::nothing("account_renamed");
+            plan.records.push(Record::Renamed { installation: *installation, account: account.clone() });
             plan
         }
         Event::Repository { origin, action: RepositoryAction::Moved } => {
@@ -106,7 +122,7 @@ pub fn plan(event: &Event, app: Option<u64>, now: Timestamp) -> Plan {
         }
         Event::Repository { origin, action: RepositoryAction::Deleted } => {
             let mut plan = Plan::nothing("repository_removed");
-            plan.records.push(Record::RepositoryRemoved { repository: origin.repository.id });
+            plan.records.push(Record::RepositoryRemoved { installation: None, repository: origin.repository.id });
             plan.jobs.extend(origin.installation.map(|id| forget(id, vec![origin.repository.id], now)));
             plan
         }

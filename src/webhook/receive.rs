@@ -6,16 +6,17 @@ use axum::http::header::CONTENT_LENGTH;
 use axum::http::{HeaderMap, StatusCode};
 use bytes::BytesMut;
 use http_body_util::BodyExt;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::SemaphorePermit;
 
 use super::Intake;
-use super::event::{self, BadPayload};
-use super::plan::plan;
+use super::accept::Unaccepted;
 use super::signature::Signature;
-use super::store::{self, Delivery};
 
 /// GitHub sends nothing larger (its documentation, "Webhook events and payloads": payloads are capped at 25 MB).
 pub const BODY_LIMIT: usize = 25 * 1024 * 1024;
+
+/// Up to here a body is small. GitHub's payloads are seldom over some hundred kilobytes.
+pub const SMALL: usize = 1024 * 1024;
 
 /// A body may be this many times too large and is still read to its end, without being kept: a sender that is cut off in
 /// the middle does not see our answer.
@@ -97,23 +98,23 @@ impl Refusal {
 }
 
 async fn take(intake: &Intake, headers: &HeaderMap, body: Body) -> Result<&'static str, Refusal> {
-    let known = intake.secrets.get();
-    if known.secrets.is_empty() {
+    let secrets = intake.secrets.get();
+    if secrets.is_empty() {
         return Err(Refusal::Unconfigured);
     }
     let length = text_of(headers, CONTENT_LENGTH.as_str()).and_then(|length| length.parse::<usize>().ok());
     let signature = Signature::parse(text_of(headers, "x-hub-signature-256"));
     // A body that will not be believed anyway is read, but not kept.
     let keep = if signature.is_ok() && length.is_none_or(|length| length <= BODY_LIMIT) { BODY_LIMIT } else { 0 };
-    let mut room = intake.memory.try_acquire_many(0).map_err(|_| Refusal::Busy)?;
-    let reading = read(body, keep, &intake.memory, &mut room);
+    let mut room = Room { intake, memory: None, large: None };
+    let reading = read(body, keep, &mut room);
     let read = tokio::time::timeout(intake.body_time, reading).await.map_err(|_| Refusal::Slow)??;
     let body = match (signature, read) {
         (_, Read::Whole(body)) if signature.is_ok() => body,
         (_, Read::Over { bytes }) if bytes > BODY_LIMIT => return Err(Refusal::TooLarge),
         _ => return Err(Refusal::Unsigned),
     };
-    let verified = signature.and_then(|signature| signature.verify(&known.secrets, &body));
+    let verified = signature.and_then(|signature| signature.verify(&secrets, &body));
     verified.map_err(|_| Refusal::Unsigned)?;
 
     let event_name = text_of(headers, "x-github-event").filter(|name| is_event_name(name));
@@ -122,36 +123,16 @@ async fn take(intake: &Intake, headers: &HeaderMap, body: Body) -> Result<&'stat
         tracing::warn!("A signed delivery has no usable X-GitHub-Event or X-GitHub-Delivery header; it is refused");
         return Err(Refusal::Malformed);
     };
-    let action = event::action_of(&body).map_err(|error| malformed(id, &error))?;
-    let event = event::parse(event_name, &body).map_err(|error| malformed(id, &error))?;
-    drop(body);
-    let delivery = Delivery { id: id.to_owned(), event: event_name.to_owned(), action };
-    let now = intake.clock.now();
-    let plan = plan(&event, known.app, now);
-    match store::record(&intake.db, &intake.queue, &delivery, &plan, now).await {
-        Ok(true) => {}
-        Ok(false) => {
-            tracing::info!(delivery.id = id, "A delivery came again; nothing follows from it");
-            return Ok("known");
+    intake.accept(id, event_name, &body).await.map_err(|error| match error {
+        Unaccepted::Malformed(error) => {
+            tracing::warn!(delivery.id = id, error = %error, "A signed delivery cannot be read; it is refused");
+            Refusal::Malformed
         }
-        Err(error) => {
+        Unaccepted::Store(error) => {
             tracing::error!(delivery.id = id, error = %error, "A delivery could not be recorded");
-            return Err(Refusal::Unavailable);
+            Refusal::Unavailable
         }
-    }
-    tracing::info!(
-        delivery.id = id,
-        delivery.event = event_name,
-        delivery.action = %delivery.action,
-        delivery.outcome = plan.outcome,
-        "A delivery was recorded"
-    );
-    if !plan.jobs.is_empty() || !plan.cancels.is_empty() {
-        intake.queue.announce();
-        intake.wake.notify_one();
-    }
-    prune_at_times(intake, id).await;
-    Ok(plan.outcome)
+    })
 }
 
 /// What came of reading a body.
@@ -162,50 +143,52 @@ enum Read {
     Over { bytes: usize },
 }
 
-/// Reads a body to its end and keeps it, if it is at most `keep` bytes; never reads far beyond the limit.
+/// The memory that a body takes, given back when this is dropped.
 ///
-/// Memory is taken for what has come, not for what is announced: the signature is known to be right only at the end, and
-/// a few strangers who announce large bodies and send nothing would otherwise keep every delivery of GitHub's out.
-async fn read<'m>(
-    mut body: Body,
-    keep: usize,
-    memory: &'m Semaphore,
-    room: &mut SemaphorePermit<'m>,
-) -> Result<Read, Refusal> {
+/// It is taken for what has come, not for what is announced: the signature is known to be right only at the end, and a
+/// few strangers who announce large bodies and send nothing would otherwise keep every delivery of GitHub's out.
+struct Room<'i> {
+    intake: &'i Intake,
+    memory: Option<SemaphorePermit<'i>>,
+    large: Option<SemaphorePermit<'i>>,
+}
+
+impl Room<'_> {
+    /// Room for so many bytes in all.
+    fn grow(&mut self, bytes: usize) -> Result<(), Refusal> {
+        if bytes > SMALL && self.large.is_none() {
+            self.large = Some(self.intake.large.try_acquire().map_err(|_| Refusal::Busy)?);
+        }
+        let held = self.memory.as_ref().map_or(0, SemaphorePermit::num_permits);
+        let more = u32::try_from((bytes / 1024 + 1).saturating_sub(held)).unwrap_or(u32::MAX);
+        let more = self.intake.memory.try_acquire_many(more).map_err(|_| Refusal::Busy)?;
+        match &mut self.memory {
+            Some(memory) => memory.merge(more),
+            None => self.memory = Some(more),
+        }
+        Ok(())
+    }
+}
+
+/// Reads a body to its end and keeps it, if it is at most `keep` bytes; never reads far beyond the limit.
+async fn read(mut body: Body, keep: usize, room: &mut Room<'_>) -> Result<Read, Refusal> {
     let mut kept = BytesMut::new();
     let mut bytes = 0_usize;
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| Refusal::Cut)?.into_data() else { continue };
         bytes += data.len();
         if bytes <= keep {
-            let more = (bytes / 1024 + 1).saturating_sub(room.num_permits());
-            let more = memory.try_acquire_many(u32::try_from(more).unwrap_or(u32::MAX)).map_err(|_| Refusal::Busy)?;
-            room.merge(more);
+            room.grow(bytes)?;
             kept.extend_from_slice(&data);
         } else {
             kept = BytesMut::new();
-            drop(room.split(room.num_permits()));
+            (room.memory, room.large) = (None, None);
             if bytes > BODY_LIMIT * DRAINED {
                 break;
             }
         }
     }
     Ok(if bytes <= keep { Read::Whole(kept.freeze()) } else { Read::Over { bytes } })
-}
-
-fn malformed(id: &str, error: &BadPayload) -> Refusal {
-    tracing::warn!(delivery.id = id, error = %error, "A signed delivery cannot be read; it is refused");
-    Refusal::Malformed
-}
-
-/// Forgets old deliveries with about one delivery in 256, chosen by its id: often enough, and no timer is needed.
-async fn prune_at_times(intake: &Intake, id: &str) {
-    if id.bytes().fold(0_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte)) != 0 {
-        return;
-    }
-    if let Err(error) = store::prune(&intake.db, intake.clock.now()).await {
-        tracing::warn!(error = %error, "Old deliveries could not be forgotten");
-    }
 }
 
 fn text_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

@@ -13,7 +13,11 @@ use crate::queue::store::Queue;
 const TRIES: u32 = 4;
 
 /// How long ids of deliveries are kept. GitHub delivers again on request for 3 days, GHES for 7; older copies of it said 30.
+/// A delivery is about 150 bytes here, so a thousand events a day come to some 5 MB.
 const KEPT_DAYS: i64 = 35;
+
+/// How long jobs that were given up are shown.
+const DEAD_LETTER_DAYS: i64 = 90;
 
 /// What identifies a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,12 +93,88 @@ pub async fn outcome(db: &Db, id: &str) -> Result<Option<String>, DbError> {
     Ok(row.map(|row| row.try_get(0)).transpose()?)
 }
 
-/// Forgets deliveries that nobody can send again.
+/// How far GitHub's list of deliveries was looked through. Times are GitHub's.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Of deliveries that somebody took, those up to here are not expected in our records.
+    pub since: Timestamp,
+    /// Everything delivered up to here was looked at.
+    pub looked_until: Timestamp,
+    /// A look that is not over.
+    pub walk: Option<Walk>,
+    /// Whether it was said that there is no list.
+    pub told: bool,
+}
+
+/// A look through the list that goes over several rounds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Walk {
+    /// The newest delivery when it began.
+    pub from: Timestamp,
+    /// Its next page.
+    pub cursor: String,
+}
+
+/// How far the list of this App was looked through; `None` when it never was.
 ///
 /// # Errors
 /// When the statement fails.
-pub async fn prune(db: &Db, now: Timestamp) -> Result<(), DbError> {
-    let cutoff = now.as_millisecond().saturating_sub(KEPT_DAYS * 24 * 60 * 60 * 1_000);
-    sqlx::query("DELETE FROM deliveries WHERE received_at < $1").bind(cutoff).execute(db.pool()).await?;
+pub async fn progress(db: &Db, app: u64) -> Result<Option<Progress>, DbError> {
+    let row =
+        sqlx::query("SELECT since, looked_until, walk_from, walk_cursor, told FROM delivery_progress WHERE app = $1")
+            .bind(app.cast_signed())
+            .fetch_optional(db.pool())
+            .await?;
+    let Some(row) = row else { return Ok(None) };
+    let from = row.try_get::<Option<i64>, _>(2)?.map(instant).transpose()?;
+    let cursor: Option<String> = row.try_get(3)?;
+    Ok(Some(Progress {
+        since: instant(row.try_get(0)?)?,
+        looked_until: instant(row.try_get(1)?)?,
+        walk: from.zip(cursor).map(|(from, cursor)| Walk { from, cursor }),
+        told: row.try_get::<i64, _>(4)? != 0,
+    }))
+}
+
+/// Keeps how far the list was looked through.
+///
+/// # Errors
+/// When the statement fails.
+pub async fn keep_progress(db: &Db, app: u64, progress: &Progress) -> Result<(), DbError> {
+    sqlx::query(
+        "INSERT INTO delivery_progress (app, since, looked_until, walk_from, walk_cursor, told)
+         VALUES ($1, $2, $3, $4, $5, $6)
+         ON CONFLICT (app) DO UPDATE SET since = excluded.since, looked_until = excluded.looked_until,
+           walk_from = excluded.walk_from, walk_cursor = excluded.walk_cursor, told = excluded.told",
+    )
+    .bind(app.cast_signed())
+    .bind(progress.since.as_millisecond())
+    .bind(progress.looked_until.as_millisecond())
+    .bind(progress.walk.as_ref().map(|walk| walk.from.as_millisecond()))
+    .bind(progress.walk.as_ref().map(|walk| walk.cursor.clone()))
+    .bind(i64::from(progress.told))
+    .execute(db.pool())
+    .await?;
     Ok(())
+}
+
+/// Forgets deliveries that nobody can send again, and jobs that were given up so long ago that nobody will mend them.
+///
+/// # Errors
+/// When a statement fails.
+pub async fn prune(db: &Db, queue: &Queue<Job>, now: Timestamp) -> Result<(), DbError> {
+    let before = |days: i64| now.as_millisecond().saturating_sub(days * 24 * 60 * 60 * 1_000);
+    let forgotten = sqlx::query("DELETE FROM deliveries WHERE received_at < $1")
+        .bind(before(KEPT_DAYS))
+        .execute(db.pool())
+        .await?
+        .rows_affected();
+    let dropped = queue.drop_dead_letters(before(DEAD_LETTER_DAYS)).await?;
+    tracing::info!(deliveries = forgotten, dead_letters = dropped, "Old deliveries and dead letters were forgotten");
+    Ok(())
+}
+
+fn instant(milliseconds: i64) -> Result<Timestamp, DbError> {
+    Timestamp::from_millisecond(milliseconds)
+        .map_err(|error| DbError::Corrupt { what: "time of a delivery", reason: error.to_string() })
 }

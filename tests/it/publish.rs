@@ -378,7 +378,7 @@ async fn a_stopped_job_sends_nothing_more() {
 async fn what_is_kept_of_a_repository_can_be_deleted(#[case] backend: Backend) {
     let Some(bench) = Bench::new(backend).await else { return };
     bench.plan(vec![on_line(2)], &Policy::default()).await;
-    bench.store.set_paused(bench.pull, true).await.unwrap();
+    bench.store.set_paused(bench.pull, true, "2026-01-05T09:00:00Z").await.unwrap();
     assert!(bench.store.state(bench.pull).await.unwrap().paused);
     bench.store.forget_repository(bench.pull.repository).await.unwrap();
     assert_eq!(bench.fates().await, []);

@@ -144,6 +144,13 @@ async fn without_an_app_nothing_is_believed() {
     let server = Server::start(directory.path(), &[]);
     assert_eq!(ping(&server, "", "d-1").await, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(ping(&server, "guess", "d-2").await, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(!server.said.contains("GITHUB_WEBHOOK_SECRET"), "{}", server.said);
+    drop(server);
+    // A secret alone is not silently of no use.
+    let server = Server::start(directory.path(), &[("GITHUB_WEBHOOK_SECRET", "s3cret")]);
+    assert_eq!(ping(&server, "s3cret", "d-1").await, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(server.said.contains("no GitHub App is configured, so the secret is not used"), "{}", server.said);
+    assert!(!server.said.contains("s3cret"));
 }
 
 /// A channel that streams one signed delivery to whoever listens.

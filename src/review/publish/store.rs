@@ -288,6 +288,23 @@ impl PullStore {
             .transpose()
     }
 
+    /// Plans a command anew whose comment says something else now.
+    ///
+    /// # Errors
+    /// When the statement fails.
+    pub async fn plan_again(&self, id: &str, content: &str) -> Result<(), DbError> {
+        let mut tx = self.begin().await?;
+        sqlx::query("UPDATE posts SET state = $2, content = $3, updated_at = $4 WHERE id = $1")
+            .bind(id)
+            .bind(state_word(PostState::Planned))
+            .bind(content)
+            .bind(self.now())
+            .execute(&mut *tx)
+            .await?;
+        tx.commit().await?;
+        Ok(())
+    }
+
     /// Moves an answer on; `github_id` once it stands there.
     ///
     /// # Errors

@@ -6,8 +6,29 @@ use serde::{Deserialize, Deserializer};
 use super::{Comment, Event, InstallationAction, Origin, PullAction, RepositoryAction};
 use crate::github::{Repository, User};
 
+/// Whether an event is one that may be acted on; that of an edit depends on what was edited.
+pub(super) fn matters(event: &str, action: &str) -> bool {
+    matches!(
+        (event, action),
+        ("pull_request", "opened" | "reopened" | "ready_for_review" | "synchronize" | "closed" | "edited")
+            | ("pull_request_review_comment", "created")
+            | ("pull_request_review_thread", "resolved" | "unresolved")
+            | ("issue_comment", "created" | "edited")
+            | ("check_run", "rerequested" | "requested_action")
+            | ("check_suite", "rerequested")
+            | ("merge_group", "checks_requested")
+            | ("installation", "created" | "new_permissions_accepted" | "deleted" | "suspend" | "unsuspend")
+            | ("installation_repositories", "added" | "removed")
+            | ("installation_target", "renamed")
+            | ("repository", "renamed" | "transferred" | "deleted")
+    )
+}
+
 /// Reads the payload of an event we act on; `None` for all others. The error names the field.
 pub(super) fn read(event: &str, action: &str, body: &[u8]) -> Result<Option<Event>, String> {
+    if !matters(event, action) {
+        return Ok(None);
+    }
     Ok(Some(match (event, action) {
         ("pull_request", "opened" | "reopened" | "ready_for_review") => pull(body, PullAction::Opened)?,
         ("pull_request", "synchronize") => pull(body, PullAction::Synchronized)?,
@@ -66,6 +87,11 @@ pub(super) fn read(event: &str, action: &str, body: &[u8]) -> Result<Option<Even
                 added: repositories(payload.repositories_added),
                 removed: repositories(payload.repositories_removed),
             }
+        }
+        ("installation_target", "renamed") => {
+            let payload: TargetPayload = json(body)?;
+            let Some(WithId { id: installation }) = payload.installation else { return Ok(None) };
+            Event::AccountRenamed { installation, account: payload.account.name().unwrap_or_default() }
         }
         ("repository", "renamed" | "transferred") => repository(body, RepositoryAction::Moved)?,
         ("repository", "deleted") => repository(body, RepositoryAction::Deleted)?,
@@ -288,8 +314,13 @@ struct InstallationDto {
 
 impl InstallationDto {
     fn account(&self) -> String {
-        let account = self.account.as_ref();
-        account.and_then(|account| account.login.clone().or(account.slug.clone())).unwrap_or_default()
+        self.account.as_ref().and_then(AccountDto::name).unwrap_or_default()
+    }
+}
+
+impl AccountDto {
+    fn name(&self) -> Option<String> {
+        self.login.clone().or(self.slug.clone())
     }
 }
 
@@ -298,6 +329,12 @@ impl InstallationDto {
 struct AccountDto {
     login: Option<String>,
     slug: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct TargetPayload {
+    account: AccountDto,
+    installation: Option<WithId>,
 }
 
 #[derive(Deserialize)]

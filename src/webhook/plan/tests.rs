@@ -167,7 +167,7 @@ fn removed_repositories_are_forgotten_a_week_later_in_short_jobs() {
     let event = Event::InstallationRepositories { installation: 2, account: "acme".into(), added: vec![], removed };
     let plan = plan(&event, None, NOW);
     assert_eq!(plan.records.len(), 121);
-    assert_eq!(plan.records[1], Record::RepositoryRemoved { repository: 1 });
+    assert_eq!(plan.records[1], Record::RepositoryRemoved { installation: Some(2), repository: 1 });
     assert_eq!(plan.jobs.len(), 3);
     for job in &plan.jobs {
         assert_eq!(job.run_at, NOW + SignedDuration::from_hours(7 * 24));
@@ -189,13 +189,15 @@ fn installations_are_kept_in_step() {
     let account = || "acme".to_owned();
     let reached = Record::Repository { installation, repository: repository() };
     let created = plan(&event(InstallationAction::Present), None, NOW);
-    assert_eq!(created.records, [Record::Installation { installation, account: account() }, reached.clone()]);
+    assert_eq!(created.records, [Record::Installation { installation, account: account() }, reached]);
     let suspended = plan(&event(InstallationAction::Suspended), None, NOW);
     assert_eq!(suspended.records, [Record::Suspended { installation, account: account(), suspended: true }]);
     let woken = plan(&event(InstallationAction::Unsuspended), None, NOW);
     assert_eq!(woken.records, [Record::Suspended { installation, account: account(), suspended: false }]);
+    assert_eq!(woken.jobs[0].job, Job::ReconcilePulls, "what happened while it slept was not told");
     let deleted = plan(&event(InstallationAction::Deleted), None, NOW);
-    assert_eq!(deleted.records, [reached, Record::InstallationRemoved { installation }]);
+    let seen = Record::Seen { installation, repository: repository() };
+    assert_eq!(deleted.records, [seen, Record::InstallationRemoved { installation }]);
     assert_eq!(deleted.jobs[0].job, Job::ForgetRepositories { installation, repositories: vec![] });
 }
 
@@ -210,6 +212,6 @@ fn repositories_are_followed() {
     assert_eq!(plan(&moved(Some(2)), None, NOW).records, [known]);
     let gone = Event::Repository { origin: origin(), action: RepositoryAction::Deleted };
     let gone = plan(&gone, None, NOW);
-    assert_eq!(gone.records, [Record::RepositoryRemoved { repository: 3 }]);
+    assert_eq!(gone.records, [Record::RepositoryRemoved { installation: None, repository: 3 }]);
     assert_eq!(gone.jobs[0].job, Job::ForgetRepositories { installation: 2, repositories: vec![3] });
 }

@@ -23,6 +23,7 @@ use secondlook::chat::embedded::EmbeddedModel;
 use secondlook::chat::router::Router;
 use secondlook::clock::{Clock, SharedClock};
 use secondlook::db::{Backend, Db};
+use secondlook::job::round;
 use secondlook::queue;
 use secondlook::queue::worker::run_until_idle;
 use secondlook::review::change::Limits;
@@ -57,6 +58,8 @@ pub(crate) struct Setup {
     pub(crate) dead_letters: u64,
     /// Sizes, times and budgets.
     pub(crate) limits: Limits,
+    /// Whether there is no App yet.
+    pub(crate) without_app: bool,
 }
 
 /// The bot and its world.
@@ -160,7 +163,15 @@ impl Bot {
             .header("x-hub-signature-256", sign(SECRET, &body))
             .body(Body::from(body))
             .unwrap();
-        self.assembled.router.clone().oneshot(request).await.unwrap().status()
+        let status = self.assembled.router.clone().oneshot(request).await.unwrap().status();
+        self.github.answered(delivery, status.as_u16());
+        status
+    }
+
+    /// Begins the rounds, as a server does when it starts, and settles.
+    pub(crate) async fn begin_rounds(&self) {
+        round::begin(&self.database, &self.assembled.queue, self.clock.now()).await.unwrap();
+        self.settle().await;
     }
 
     async fn reckon(&self, setup: &Setup) -> Vec<String> {
@@ -200,7 +211,7 @@ fn build(
         clock,
         models,
         github: github.settings(),
-        credentials: Some(github.credentials()),
+        credentials: (!setup.without_app).then(|| github.credentials()),
         webhook_secrets: vec![SECRET.into()],
         queue: queue::Settings::default(),
         limits: setup.limits.clone(),

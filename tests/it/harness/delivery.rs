@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use hmac::{Hmac, KeyInit, Mac};
+use secondlook::serve::http::{self, Settings};
 use secondlook::webhook::{Intake, router};
 use sha2::Sha256;
+use tokio_util::sync::CancellationToken;
 
 /// The secret of GitHub's documentation.
 pub(crate) const SECRET: &str = "It's a Secret to Everybody";
@@ -27,14 +29,27 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     client: reqwest::Client,
     task: tokio::task::JoinHandle<()>,
+    stop: CancellationToken,
 }
 
 impl Server {
     pub(crate) async fn start(intake: Intake) -> Self {
+        Self::start_with(intake, Settings::default()).await
+    }
+
+    /// The same, with other limits.
+    pub(crate) async fn start_with(intake: Intake, settings: Settings) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let task = tokio::spawn(async move { axum::serve(listener, router(intake)).await.unwrap() });
-        Self { address, client: reqwest::Client::builder().no_proxy().build().unwrap(), task }
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(http::serve(listener, router(intake), settings, stop.clone()));
+        Self { address, client: reqwest::Client::builder().no_proxy().build().unwrap(), task, stop }
+    }
+
+    /// Asks it to stop, and waits until every connection has ended.
+    pub(crate) async fn stop(mut self) {
+        self.stop.cancel();
+        (&mut self.task).await.unwrap();
     }
 
     /// A signed delivery: status and text of the answer.

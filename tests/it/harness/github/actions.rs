@@ -148,6 +148,7 @@ impl FakeGitHub {
                 comments: Vec::new(),
                 talk: Vec::new(),
                 created_at: at,
+                updated_at: at,
             },
         );
         webhook::pull(state, repo_id, number, &spec.author, "opened", json!({}));
@@ -177,12 +178,14 @@ impl FakeGitHub {
         let state = &mut *state;
         let repo = state.repo_named(&pr.repo);
         let pull = &repo.pulls[&pr.number];
+        let now = state.now();
         let (id, before, author) = (repo.id, pull.head().to_owned(), pull.author.clone().unwrap_or_default());
         let tip = repo.branches[&pull.base_ref].clone();
         let (head, base) = make(state, (before.clone(), tip));
         let repo = state.repo_by_id(id);
         let pull = repo.pulls.get_mut(&pr.number).unwrap();
         pull.heads.push(head.clone());
+        pull.updated_at = now;
         if let Some(base) = base {
             pull.base_sha = base;
         }
@@ -256,8 +259,10 @@ impl FakeGitHub {
     fn edit(&self, pr: &Pr, action: &str, more: serde_json::Value, change: impl FnOnce(&mut Pull)) {
         let mut state = self.lock();
         let id = state.repo_named(&pr.repo).id;
+        let now = state.now();
         let pull = state.repo_by_id(id).pulls.get_mut(&pr.number).unwrap();
         change(pull);
+        pull.updated_at = now;
         let by = pull.author.clone().unwrap_or_else(|| "alice".into());
         webhook::pull(&mut state, id, pr.number, &by, action, more);
     }
@@ -296,8 +301,10 @@ impl FakeGitHub {
     pub fn edit_comment(&self, pr: &Pr, comment: u64, by: &str, body: &str) {
         let mut state = self.lock();
         let id = state.repo_named(&pr.repo).id;
+        let now = state.now();
         let pull = state.repo_by_id(id).pulls.get_mut(&pr.number).unwrap();
         let talk = pull.talk.iter_mut().find(|talk| talk.id == comment).expect("a comment on the timeline");
+        talk.edited_at = now;
         let before = std::mem::replace(&mut talk.body, body.to_owned());
         let talk = talk.clone();
         webhook::talk(&mut state, id, pr.number, by, &talk, Some(&before));
@@ -414,40 +421,6 @@ impl FakeGitHub {
         let merged = state.add_commit(vec![base.clone(), head], "Merge", files);
         webhook::merge_group(&mut state, id, "alice", &merged, &base);
         merged
-    }
-
-    /// The repository gets another name; requests to the old one are redirected.
-    pub fn rename(&self, repo: &str, name: &str) {
-        let mut state = self.lock();
-        let id = state.repo_named(repo).id;
-        let repo = state.repo_by_id(id);
-        let from = std::mem::replace(&mut repo.name, name.to_owned());
-        let owner = repo.owner.clone();
-        repo.former.push((owner, from.clone()));
-        webhook::renamed(&mut state, id, "alice", &from);
-    }
-
-    /// The App is taken off a repository.
-    pub fn remove_from_installation(&self, repo: &str) {
-        let mut state = self.lock();
-        let id = state.repo_named(repo).id;
-        let installation = state.installations.iter_mut().find(|i| i.repos.contains(&id)).expect("an installation");
-        installation.repos.remove(&id);
-        let installation = installation.id;
-        for token in state.tokens.values_mut() {
-            token.repos.remove(&id);
-        }
-        webhook::installation(&mut state, installation, "installation_repositories", "alice", "removed", &[id]);
-    }
-
-    /// The App is uninstalled from an account.
-    pub fn uninstall(&self, account: &str) {
-        let mut state = self.lock();
-        let found = state.installations.iter().find(|i| i.account == account).expect("an installation");
-        let (id, repos) = (found.id, found.repos.iter().copied().collect::<Vec<_>>());
-        webhook::installation(&mut state, id, "installation", "alice", "deleted", &repos);
-        state.installations.retain(|installation| installation.id != id);
-        state.tokens.retain(|_, token| token.installation != id);
     }
 }
 

@@ -190,7 +190,7 @@ impl State {
             "diff_url": format!("{html}/pull/{number}.diff"), "patch_url": format!("{html}/pull/{number}.patch"),
             "issue_url": issue, "number": number, "state": if pull.open { "open" } else { "closed" }, "locked": false,
             "title": pull.title, "user": self.user_json(pull.author.as_deref()), "body": pull.body,
-            "created_at": pull.created_at.to_string(), "updated_at": pull.created_at.to_string(),
+            "created_at": pull.created_at.to_string(), "updated_at": pull.updated_at.to_string(),
             "closed_at": if pull.open { Value::Null } else { json!(self.now().to_string()) },
             "merged_at": pull.merged_at.map(|at| at.to_string()), "merge_commit_sha": pull.head(), "assignee": null,
             "assignees": [], "requested_reviewers": [], "requested_teams": [], "labels": [], "milestone": null,
@@ -274,7 +274,7 @@ impl State {
         json!({
             "url": url, "html_url": html, "issue_url": format!("{}/issues/{}", self.repo_url(repo), pull.number),
             "id": talk.id, "node_id": format!("IC_{}", talk.id), "user": self.user_json(talk.author.as_deref()),
-            "created_at": talk.at.to_string(), "updated_at": talk.at.to_string(), "author_association": "NONE",
+            "created_at": talk.at.to_string(), "updated_at": talk.edited_at.to_string(), "author_association": "NONE",
             "body": talk.body, "reactions": reactions_json(&url, &talk.reactions), "performed_via_github_app": null,
         })
     }

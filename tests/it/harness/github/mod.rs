@@ -18,6 +18,7 @@ pub mod actions;
 pub mod diff;
 pub mod fault;
 pub mod files;
+mod installations;
 mod json;
 pub mod judge;
 pub mod openapi;
@@ -94,6 +95,7 @@ impl FakeGitHub {
             log: Vec::new(),
             complaints: Vec::new(),
             outbox: Vec::new(),
+            sent: Vec::new(),
             unread: Vec::new(),
             manifest_codes: BTreeSet::new(),
             used: HashMap::new(),
@@ -228,6 +230,18 @@ impl FakeGitHub {
     /// The webhooks that are to be delivered, oldest first; the outbox is empty then.
     pub fn take_deliveries(&self) -> Vec<Delivery> {
         std::mem::take(&mut self.lock().outbox)
+    }
+
+    /// Notes what was answered to the last try to deliver this webhook.
+    pub fn answered(&self, delivery: &Delivery, status: u16) {
+        let mut state = self.lock();
+        let last = state.sent.iter_mut().rev().find(|sent| sent.delivery.id == delivery.id);
+        last.expect("a webhook that was sent").status = status;
+    }
+
+    /// GitHub throws the payloads of all deliveries so far away.
+    pub fn forget_payloads(&self) {
+        self.lock().sent.iter_mut().for_each(|sent| sent.payload_gone = true);
     }
 
     /// Puts a webhook of any shape into the outbox.

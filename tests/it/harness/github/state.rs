@@ -34,6 +34,8 @@ pub struct State {
     /// on what GitHub does not document.
     pub complaints: Vec<String>,
     pub outbox: Vec<Delivery>,
+    /// Every try to deliver, oldest first.
+    pub sent: Vec<Sent>,
     /// What was written by HTTP since a test last looked at the page: method and path.
     pub unread: Vec<(String, String)>,
     /// Codes of the manifest flow that were not yet exchanged.
@@ -122,6 +124,7 @@ pub struct Pull {
     pub comments: Vec<Comment>,
     pub talk: Vec<Talk>,
     pub created_at: Timestamp,
+    pub updated_at: Timestamp,
 }
 
 /// Where a head lies that is not in the repository itself.
@@ -174,6 +177,7 @@ pub struct Talk {
     pub body: String,
     pub reactions: Vec<Reaction>,
     pub at: Timestamp,
+    pub edited_at: Timestamp,
 }
 
 #[derive(Clone)]
@@ -220,6 +224,19 @@ pub struct Delivery {
     /// `X-GitHub-Event`.
     pub event: String,
     pub payload: Value,
+}
+
+/// A try to deliver a webhook.
+#[derive(Debug, Clone)]
+pub struct Sent {
+    pub id: u64,
+    pub at: Timestamp,
+    /// What was answered; 0 while, and where, nobody did.
+    pub status: u16,
+    pub redelivery: bool,
+    /// Whether GitHub has thrown the payload away.
+    pub payload_gone: bool,
+    pub delivery: Delivery,
 }
 
 impl State {

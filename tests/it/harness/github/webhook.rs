@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::state::{Check, Comment, Delivery, Pull, Repo, Review, State, Talk};
+use super::state::{Check, Comment, Delivery, Pull, Repo, Review, Sent, State, Talk};
 
 /// Puts a delivery into the outbox, for an installation that has the repository.
 fn send(state: &mut State, repo: u64, event: &str, by: &str, mut payload: Value) {
@@ -23,7 +23,14 @@ fn send(state: &mut State, repo: u64, event: &str, by: &str, mut payload: Value)
 pub fn deliver(state: &mut State, event: &str, payload: Value) {
     let serial = state.id();
     let id = format!("00000000-0000-4000-8000-{serial:012}");
-    state.outbox.push(Delivery { id, event: event.to_owned(), payload });
+    attempt(state, Delivery { id, event: event.to_owned(), payload }, false);
+}
+
+/// Tries to deliver: whoever empties the outbox says what was answered.
+pub fn attempt(state: &mut State, delivery: Delivery, redelivery: bool) {
+    let (id, at) = (state.id(), state.now());
+    state.outbox.push(delivery.clone());
+    state.sent.push(Sent { id, at, status: 0, redelivery, payload_gone: false, delivery });
 }
 
 fn with<T>(state: &State, repo: u64, number: u64, make: impl Fn(&Repo, &Pull) -> T) -> T {
@@ -111,6 +118,11 @@ pub fn merge_group(state: &mut State, repo: u64, by: &str, head: &str, base: &st
 pub fn renamed(state: &mut State, repo: u64, by: &str, from: &str) {
     let payload = json!({ "action": "renamed", "changes": { "repository": { "name": { "from": from } } } });
     send(state, repo, "repository", by, payload);
+}
+
+/// `repository` deleted.
+pub fn deleted(state: &mut State, repo: u64, by: &str) {
+    send(state, repo, "repository", by, json!({ "action": "deleted" }));
 }
 
 /// `installation` and `installation_repositories`, with the repositories named.

@@ -61,6 +61,20 @@ pub fn installations(state: &State, asked: &Asked) -> Answer {
     super::page(state, asked, "/app/installations", &all)
 }
 
+/// `GET /repos/{owner}/{repo}/installation`, also by a name that the repository had before.
+pub fn installation_of(state: &State, asked: &Asked, owner: &str, name: &str) -> Answer {
+    if asked.caller != Caller::App {
+        return Answer::error(401, "A JSON web token could not be decoded");
+    }
+    let was = |former: &(String, String)| former.0 == owner && former.1 == name;
+    let found = state.repo(owner, name).or_else(|| state.repos.iter().find(|repo| repo.former.iter().any(was)));
+    let reaches = |repo: u64| state.installations.iter().find(|installation| installation.repos.contains(&repo));
+    match found.and_then(|repo| reaches(repo.id)) {
+        Some(installation) => Answer::ok(state.installation_json(installation.id)),
+        None => Answer::not_found(),
+    }
+}
+
 /// `POST /app/installations/{id}/access_tokens`: one hour, for all or some of its repositories.
 pub fn token(state: &mut State, asked: &Asked, id: &str) -> Answer {
     if asked.caller != Caller::App {

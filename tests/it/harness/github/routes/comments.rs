@@ -107,8 +107,8 @@ pub fn say(state: &mut State, asked: &Asked, repo: u64, number: u64) -> Answer {
 
 /// Adds a comment to the timeline and sends its webhook; for the API and for people alike.
 pub fn add_talk(state: &mut State, repo: u64, number: u64, by: &str, body: &str) -> Talk {
-    let talk =
-        Talk { id: state.id(), author: Some(by.into()), body: body.into(), reactions: Vec::new(), at: state.now() };
+    let (id, at) = (state.id(), state.now());
+    let talk = Talk { id, author: Some(by.into()), body: body.into(), reactions: Vec::new(), at, edited_at: at };
     state.repo_by_id(repo).pulls.get_mut(&number).unwrap().talk.push(talk.clone());
     webhook::talk(state, repo, number, by, &talk, None);
     talk

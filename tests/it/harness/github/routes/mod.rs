@@ -5,6 +5,7 @@ mod checks;
 pub mod comments;
 mod git;
 mod graphql;
+mod hook;
 mod pulls;
 mod reviews;
 
@@ -20,9 +21,13 @@ pub fn route(state: &mut State, asked: &Asked) -> Option<Answer> {
         ("GET", ["app"]) => Some(app::app(state, asked)),
         ("GET", ["app", "installations"]) => Some(app::installations(state, asked)),
         ("POST", ["app", "installations", id, "access_tokens"]) => Some(app::token(state, asked, id)),
+        ("GET", ["app", "hook", "deliveries"]) => Some(hook::list(state, asked)),
+        ("GET", ["app", "hook", "deliveries", id]) => Some(hook::one(state, asked, id.parse().ok()?)),
+        ("POST", ["app", "hook", "deliveries", id, "attempts"]) => Some(hook::again(state, asked, id.parse().ok()?)),
         ("POST", ["app-manifests", code, "conversions"]) => Some(app::convert(state, code)),
         ("GET", ["users", login]) => Some(app::user(state, asked, login)),
         ("POST", ["graphql"]) => Some(graphql::query(state, asked)),
+        ("GET", ["repos", owner, name, "installation"]) => Some(app::installation_of(state, asked, owner, name)),
         (_, ["repos", owner, name, rest @ ..]) => {
             let (owner, name) = ((*owner).to_owned(), (*name).to_owned());
             if let Some(target) = moved(state, &owner, &name, rest, asked) {
@@ -48,6 +53,7 @@ fn in_repo(state: &mut State, asked: &Asked, repo: u64, rest: &[&str]) -> Option
         ("GET", []) => Answer::ok(state.repo_json(state.repos.iter().find(|r| r.id == repo)?)),
         ("GET", ["pulls", "comments", id]) => comments::one(state, repo, number(id)?),
         ("POST", ["pulls", "comments", id, "reactions"]) => comments::react(state, asked, repo, number(id)?),
+        ("GET", ["pulls"]) => pulls::list(state, asked, repo),
         ("GET", ["pulls", n]) => pulls::one(state, repo, number(n)?),
         ("GET", ["pulls", n, "files"]) => pulls::files(state, asked, repo, number(n)?),
         ("GET", ["pulls", n, "reviews"]) => reviews::list(state, asked, repo, number(n)?),

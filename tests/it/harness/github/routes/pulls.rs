@@ -7,6 +7,17 @@ use super::super::server::{Answer, Asked};
 use super::super::state::State;
 use super::{find, page, page_of};
 
+/// `GET /repos/{owner}/{repo}/pulls`, as it is asked for here: the open ones, those that changed last first.
+pub fn list(state: &State, asked: &Asked, repo: u64) -> Answer {
+    let Some(repo) = state.repos.iter().find(|r| r.id == repo) else { return Answer::not_found() };
+    let all = asked.query.get("state").is_some_and(|state| state == "all");
+    let mut open: Vec<_> = repo.pulls.values().filter(|pull| pull.open || all).collect();
+    open.sort_by_key(|pull| (pull.updated_at, pull.number));
+    open.reverse();
+    let all: Vec<Value> = open.iter().map(|pull| state.pull_json(repo, pull)).collect();
+    page(state, asked, &format!("/repos/{}/pulls", repo.full_name()), &all)
+}
+
 pub fn one(state: &State, repo: u64, number: u64) -> Answer {
     match find(state, repo, number) {
         Ok((repo, pull)) => Answer::ok(state.full_pull_json(repo, pull)),
