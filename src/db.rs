@@ -12,8 +12,11 @@
 //! [`Db::pool`]; such a write would wait for the transaction that waits for it. Reads through the pool do not wait, but
 //! they see the state before the transaction. And keep transactions short: no network call within one.
 
+mod backup;
 mod open;
+mod postgres;
 mod schema;
+mod sqlite;
 
 use std::time::Duration;
 
@@ -51,8 +54,11 @@ pub enum DbError {
     #[error("cannot open the database: {0}")]
     Unavailable(String),
     /// A statement failed.
-    #[error("database: {0}")]
+    #[error("database: {0}{advice}", advice = advice(.0))]
     Query(#[from] sqlx::Error),
+    /// It did not answer in the time it was given.
+    #[error("the database did not answer within {} s: another program holds it, or its disk or server is slow", .0.as_secs())]
+    Slow(Duration),
     /// A stored value could not be read back.
     #[error("stored {what} cannot be read: {reason}")]
     Corrupt {
@@ -71,7 +77,7 @@ impl DbError {
     pub fn retry(&self) -> Retry {
         match self {
             Self::BadUrl(_) | Self::Corrupt { .. } => Retry::Never,
-            Self::Unavailable(_) | Self::Query(_) | Self::Fenced => Retry::Backoff,
+            Self::Unavailable(_) | Self::Query(_) | Self::Slow(_) | Self::Fenced => Retry::Backoff,
         }
     }
 
@@ -86,6 +92,33 @@ impl DbError {
         let Self::Query(sqlx::Error::Database(error)) = self else { return false };
         matches!(error.code().as_deref(), Some("40P01" | "40001"))
     }
+}
+
+/// What an operator can do about a fault, where its own words leave that open.
+fn advice(error: &sqlx::Error) -> &'static str {
+    let sqlx::Error::Database(error) = error else { return "" };
+    // SQLite's result codes, and those of PostgreSQL (Appendix A of its manual).
+    match error.code().as_deref() {
+        Some("13" | "53100") => "; make room on its disk",
+        Some("778" | "1034" | "1290" | "4874") => "; its disk is full, at its quota or broken: make room there",
+        Some("5" | "261" | "517") => "; another program holds the file: stop that one",
+        Some("11" | "267" | "523" | "779" | "26") => {
+            "; the file is damaged: stop, and restore a backup (see the README)"
+        }
+        Some("8" | "264" | "776" | "1032") => "; the file, its directory or its disk cannot be written",
+        Some("25006") => "; the server only reads, as a standby does: it is asked again until a primary answers",
+        Some("53300") => "; all its connections are taken: raise max_connections there, or run fewer programs on it",
+        _ => "",
+    }
+}
+
+/// Writes a copy of a SQLite database to `file`, while whoever uses it goes on: whole and of one moment, or not at all.
+///
+/// # Errors
+/// [`DbError::BadUrl`] for PostgreSQL, which has tools of its own, [`DbError::Unavailable`] when the copy cannot be made
+/// or there is a file of that name.
+pub async fn backup(url: &str, file: &std::path::Path) -> Result<(), DbError> {
+    backup::backup(&open::Target::parse(url)?, file).await
 }
 
 impl Db {

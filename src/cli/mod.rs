@@ -1,4 +1,4 @@
-//! The command line: `serve`, `review`, `doctor`, `schema`.
+//! The command line: `serve`, `review`, `doctor`, `backup`, `schema`.
 //!
 //! Only the result goes to standard output; progress and complaints go to standard error. A complaint is one sentence
 //! that says what to do. Exit codes: 0 well, 1 findings at or above `--fail-on`, 2 it could not be done.
@@ -18,9 +18,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use secrecy::ExposeSecret as _;
 
 use crate::config::layers::{Environment, FileChoice, Flags, Layers};
 use crate::config::{Config, ConfigError};
+use crate::db;
 use crate::serve::{self, logs};
 
 /// Why a command could not do its work: one sentence that says what to do.
@@ -60,6 +62,11 @@ pub enum Command {
     Review(review::ReviewArguments),
     /// Check configuration, database, GitHub and model, and say how to mend what is wrong
     Doctor,
+    /// Copy the SQLite database to a file, also while the server runs
+    Backup {
+        /// Where the copy goes; nothing is overwritten
+        file: PathBuf,
+    },
     /// Print a JSON Schema
     Schema {
         /// Of what
@@ -139,6 +146,15 @@ fn dispatch(arguments: Arguments, environment: Environment) -> Result<ExitCode, 
         Command::Doctor => {
             let layers = layers(&settings, Flags::new(), environment, FileChoice::WorkingDirectory)?;
             runtime()?.block_on(doctor::run(&layers))
+        }
+        Command::Backup { file } => {
+            let layers = layers(&settings, Flags::new(), environment, FileChoice::WorkingDirectory)?;
+            let config = Config::load(&layers)?;
+            runtime()?
+                .block_on(db::backup(config.database_url.expose_secret(), &file))
+                .map_err(|error| Failure(error.to_string()))?;
+            say(&format!("secondlook: copied the database to {}", file.display()));
+            Ok(ExitCode::SUCCESS)
         }
         Command::Serve(serve) => {
             let mut flags = Flags::new();

@@ -17,6 +17,8 @@ const MIGRATIONS: &[(&str, &str)] = &[
 pub(super) async fn migrate(db: &Db) -> Result<(), DbError> {
     let mut tx = db.begin().await?;
     if db.backend() == Backend::Postgres {
+        // A large table may take its time, and who waits for it with us.
+        sqlx::raw_sql("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0").execute(&mut *tx).await?;
         // Instances that start together take turns. The number is arbitrary; the lock goes with the transaction.
         sqlx::raw_sql("DO $$ BEGIN PERFORM pg_advisory_xact_lock(7225150190462); END $$").execute(&mut *tx).await?;
     }

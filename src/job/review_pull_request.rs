@@ -50,7 +50,9 @@ pub(super) async fn run(
     if state.paused && !asked {
         return review.skip(&now, &state, "Paused", "Reviews are paused here; `/secondlook resume` goes on.").await;
     }
-    if let Some(round) = review.store.open_round(pull.ids()).await? {
+    let mut open = review.store.open_round(pull.ids()).await?;
+    let state = review.catch_up(&now, state, open.as_mut()).await?;
+    if let Some(round) = open {
         let current = now.open
             && round.plan.head == now.head_sha
             && (round.plan.base == now.base_sha || round.plan.base_ref == now.base_ref);
@@ -127,6 +129,28 @@ impl Review<'_> {
         Publisher { client: &self.client, app: Some(app), number: self.pull.number }
     }
 
+    /// Learns what stands on GitHub already, before anything is said: the database may be an older one, restored.
+    async fn catch_up(
+        &self,
+        now: &PullRequest,
+        state: PullState,
+        open: Option<&mut OpenRound>,
+    ) -> Result<PullState, JobError> {
+        let app = self.worker.github()?;
+        if !self.publisher(&app).catch_up(&self.store, self.pull.ids(), open).await? {
+            return Ok(state);
+        }
+        let state = self.store.state(self.pull.ids()).await?;
+        if is_reviewed(&state, now)
+            && let Some(id) = self.client.find_check_run(&now.head_sha, &self.pull.key()).await?
+        {
+            let why = "This head was reviewed before; its review says what was found.";
+            let run = ended(self.pull, &now.head_sha, Conclusion::Neutral, "Reviewed before", why.to_owned());
+            check::end(&self.client, id, &run).await?;
+        }
+        Ok(state)
+    }
+
     async fn policy(&self, now: &PullRequest) -> Result<LoadedPolicy, JobError> {
         let texts = self.client.file_texts(&now.base_sha, &policy::policy_files()).await?;
         Ok(policy::load(&texts))
@@ -157,12 +181,14 @@ impl Review<'_> {
         let progress: ProgressSink = Arc::new(|progress| tracing::debug!(?progress, "review"));
         let app = &self.worker.app;
         let engine = Engine { purse: app.purse(self.pull.ids(), &loaded.policy.budget), ..app.engine.clone() };
-        let Ok(report) = review_change(&change, &loaded.policy, &engine, &self.stop.token, &progress).await else {
+        let Ok(mut report) = review_change(&change, &loaded.policy, &engine, &self.stop.token, &progress).await else {
             return Ok(End::Stopped);
         };
         if self.stop.token.is_cancelled() {
             return Ok(End::Stopped);
         }
+        // What was taken over from GitHub is known by its identity alone, when its code could not be read back.
+        report.findings.retain(|reported| ledger.entry(&reported.fingerprint).is_none());
         let before_writing = self.client.pull_request(self.pull.number).await?;
         if !before_writing.open || before_writing.head_sha != now.head_sha || before_writing.base_ref != now.base_ref {
             self.overtaken(check.map(|id| (now.head_sha.as_str(), id))).await?;

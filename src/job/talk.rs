@@ -153,6 +153,10 @@ impl<'w> Talk<'w> {
         let post = match self.store.answer(self.pull.ids(), place.kind(), &cause).await? {
             Some(planned) => planned,
             None => {
+                // The database may be older than GitHub. In a thread, the job has looked already.
+                if place.root().is_none() && self.find(place, Some(place.comment())).await?.is_some() {
+                    return Ok(End::Done);
+                }
                 let text = match self.ask(&run_id, &conversation, &question).await {
                     // Asking again would not help, and silence would leave the person waiting.
                     Err(JobError::Run(RunError::Limit(why))) => answer::given_up(&why),
@@ -258,9 +262,9 @@ impl<'w> Talk<'w> {
     async fn send(&self, place: Place, post: Post) -> Result<End, JobError> {
         match post.state {
             PostState::Posted | PostState::Abandoned => return Ok(End::Done),
-            PostState::Planned => {}
-            PostState::Sending => {
-                if let Some(id) = self.find(place, &post).await? {
+            PostState::Planned if place.root().is_some() => {}
+            PostState::Planned | PostState::Sending => {
+                if let Some(id) = self.find(place, marker::read_reply(&post.content)).await? {
                     self.store.set_answer(&post.id, PostState::Posted, Some(id)).await?;
                     return Ok(End::Done);
                 }
@@ -290,9 +294,8 @@ impl<'w> Talk<'w> {
         Ok(End::Done)
     }
 
-    /// Our own comment that carries this answer's marker.
-    async fn find(&self, place: Place, post: &Post) -> Result<Option<u64>, JobError> {
-        let answered = marker::read_reply(&post.content);
+    /// Our own comment that answers this one, by its marker.
+    async fn find(&self, place: Place, answered: Option<u64>) -> Result<Option<u64>, JobError> {
         let ours = |author: Option<&User>, body: &str| {
             by(author, &self.us.bot) && answered.is_some() && marker::read_reply(body) == answered
         };

@@ -13,6 +13,7 @@
 //! Known race: two workers of which one lost its lease without noticing could both send. The lease is looked at before
 //! each request, and the second one's marker is found by the first; a window of one request remains.
 
+pub mod catch_up;
 pub mod plan;
 pub mod store;
 
@@ -231,12 +232,17 @@ impl Publisher<'_> {
         }
     }
 
+    /// The id of the user we write as.
+    async fn author(&self) -> Result<u64, GitHubError> {
+        match self.app {
+            Some(app) => Ok(app.identity().await?.bot.id),
+            None => self.client.viewer().await,
+        }
+    }
+
     /// Our own review that carries this plan: anybody can write our markers, and foretell a plan of the command line.
     async fn find(&self, plan: &str) -> Result<Option<u64>, GitHubError> {
-        let author = match self.app {
-            Some(app) => app.identity().await?.bot.id,
-            None => self.client.viewer().await?,
-        };
+        let author = self.author().await?;
         let reviews = self.client.reviews(self.number).await?;
         let ours = reviews.iter().find(|review| {
             let by_us = review.author.as_ref().is_some_and(|user| user.id == author);

@@ -29,7 +29,7 @@ impl Intake {
         let delivery = Delivery { id: id.to_owned(), event: name.to_owned(), action };
         let now = self.clock.now();
         let plan = plan(&event, self.secrets.app(), now);
-        if !store::record(&self.db, &self.queue, &delivery, &plan, now).await? {
+        if !store::record(&self.db, &self.queue, &delivery, &plan, now, self.record_time).await? {
             tracing::info!(delivery.id = id, "A delivery came again; nothing follows from it");
             return Ok("known");
         }

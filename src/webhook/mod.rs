@@ -37,6 +37,9 @@ const LARGE_BODIES: usize = 4;
 /// How long a body may take. GitHub gives up after 10 s itself.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
+/// How long a delivery may take to be written down: short enough for an answer that GitHub still waits for.
+const RECORD_TIME: Duration = Duration::from_secs(7);
+
 /// What deliveries are checked with. Set-up may change it while the server runs; clones see the change.
 #[derive(Clone, Default)]
 pub struct Secrets {
@@ -88,6 +91,7 @@ pub struct Intake {
     memory: Arc<Semaphore>,
     large: Arc<Semaphore>,
     body_time: Duration,
+    record_time: Duration,
 }
 
 impl Intake {
@@ -95,13 +99,19 @@ impl Intake {
     pub fn new(db: Db, queue: Queue<Job>, clock: SharedClock, secrets: Secrets, wake: Arc<Notify>) -> Self {
         let memory = Arc::new(Semaphore::new(BODY_MEMORY_KIB));
         let large = Arc::new(Semaphore::new(LARGE_BODIES));
-        Self { db, queue, clock, secrets, wake, memory, large, body_time: BODY_TIME }
+        Self { db, queue, clock, secrets, wake, memory, large, body_time: BODY_TIME, record_time: RECORD_TIME }
     }
 
     /// Another time for a body to arrive; by default 10 s, as GitHub itself waits no longer.
     #[must_use]
     pub fn body_time(self, body_time: Duration) -> Self {
         Self { body_time, ..self }
+    }
+
+    /// Another time for a delivery to be written down; by default 7 s.
+    #[must_use]
+    pub fn record_time(self, record_time: Duration) -> Self {
+        Self { record_time, ..self }
     }
 }
 

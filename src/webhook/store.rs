@@ -1,5 +1,7 @@
 //! The intake's SQL: a delivery, its jobs and its records exist together or not at all.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use sqlx::Row;
 
@@ -34,21 +36,26 @@ pub struct Delivery {
 /// was delivered before.
 ///
 /// # Errors
-/// When the transaction fails; nothing is then written.
+/// When the transaction fails, and nothing is written; or when it is not over within `patience`: then it may have been,
+/// and the delivery that comes again is known.
 pub async fn record(
     db: &Db,
     queue: &Queue<Job>,
     delivery: &Delivery,
     plan: &Plan,
     now: Timestamp,
+    patience: Duration,
 ) -> Result<bool, DbError> {
-    let mut tries = 0;
-    loop {
-        match try_record(db, queue, delivery, plan, now).await {
-            Err(error) if error.is_conflict() && tries < TRIES => tries += 1,
-            done => return done,
+    let recorded = async {
+        let mut tries = 0;
+        loop {
+            match try_record(db, queue, delivery, plan, now).await {
+                Err(error) if error.is_conflict() && tries < TRIES => tries += 1,
+                done => return done,
+            }
         }
-    }
+    };
+    tokio::time::timeout(patience, recorded).await.unwrap_or(Err(DbError::Slow(patience)))
 }
 
 async fn try_record(

@@ -219,7 +219,7 @@ async fn markers_of_strangers_do_not_silence_the_command_line() {
     let text = |key: &str| output[key].as_str().unwrap().to_owned();
     for part in 0..3 {
         let plan = hex::encode(Sha256::digest(format!("{name}:{}:{} {part}", text("base"), text("head"))));
-        let body = format!("Fine.\n\n{}", marker::review(&text("head"), &text("base"), part, 1, &plan[..32]));
+        let body = format!("Fine.\n\n{}", marker::review(&text("head"), &text("base"), part, 1, &plan[..32], &[]));
         github.leave_review(&pr, "mallory", "COMMENTED", &body);
     }
     let findings = output["findings"].as_array().unwrap();

@@ -51,7 +51,7 @@ fn killed_after_github_applied_the_review() {
     killed_while(|gate| {
         vec![
             Fault::apply_then_drop("POST /repos/*/*/pulls/*/reviews"),
-            Fault::hold("GET /repos/*/*/pulls/*/reviews", gate),
+            Fault::hold("GET /repos/*/*/pulls/*/reviews", gate).after(1),
         ]
     });
 }

@@ -31,7 +31,24 @@ impl Server {
         let data = directory.join("data");
         let arguments =
             ["serve", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap(), "--log-format", "json"];
-        let mut command = binary(directory, &arguments, variables);
+        Self::spawn(binary(directory, &arguments, variables))
+    }
+
+    /// The same, with files of at most so many blocks of 512 bytes each.
+    pub(crate) fn start_limited(directory: &Path, variables: &[(&str, &str)], blocks: u32) -> Self {
+        let data = directory.join("data");
+        let arguments =
+            ["serve", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap(), "--log-format", "json"];
+        let plain = binary(directory, &arguments, variables);
+        let mut limited = Command::new("sh");
+        // Without the trap the first write over the limit would end the process.
+        limited.args(["-c", &format!("trap '' XFSZ; ulimit -S -f {blocks}; exec \"$0\" \"$@\"")]);
+        limited.arg(plain.get_program()).args(plain.get_args()).current_dir(directory).env_clear();
+        limited.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Self::spawn(limited)
+    }
+
+    fn spawn(mut command: Command) -> Self {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let log = BufReader::new(child.stderr.take().unwrap());
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -39,6 +56,11 @@ impl Server {
         let line: Value = serde_json::from_str(&server.read_until("\"listen\"")).unwrap();
         server.address = line["listen"].as_str().unwrap().parse().unwrap();
         server
+    }
+
+    /// The process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// The address of a page.

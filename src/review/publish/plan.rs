@@ -47,7 +47,8 @@ impl PlannedReview {
     /// As GitHub is sent it, with the marker of the plan.
     pub fn to_review(&self, plan: &str) -> NewReview {
         let refused: Vec<&Reported> = self.refused.iter().collect();
-        let marker = marker::review(&self.head, &self.base, self.part, self.of, plan);
+        let said: Vec<&str> = self.in_body().collect();
+        let marker = marker::review(&self.head, &self.base, self.part, self.of, plan, &said);
         NewReview {
             commit_id: self.head.clone(),
             body: format!("{}\n\n{marker}", render::with_refused(&self.body, &refused)),
@@ -66,9 +67,13 @@ impl PlannedReview {
 
     /// Fingerprints of all findings it says.
     pub fn fingerprints(&self) -> impl Iterator<Item = &str> {
+        self.comments.iter().map(|c| c.reported.fingerprint.as_str()).chain(self.in_body())
+    }
+
+    /// Fingerprints of those that its body says.
+    pub fn in_body(&self) -> impl Iterator<Item = &str> {
         let refused = self.refused.iter().map(|r| r.fingerprint.as_str());
-        let comments = self.comments.iter().map(|c| c.reported.fingerprint.as_str());
-        comments.chain(self.summarised.iter().map(String::as_str)).chain(refused)
+        self.summarised.iter().map(String::as_str).chain(refused)
     }
 }
 
@@ -215,7 +220,11 @@ mod tests {
         assert_eq!(reviews.len(), 1);
         let sent = reviews[0].to_review("p1");
         assert!(sent.comments.is_empty());
-        assert!(sent.body.ends_with("<!-- secondlook:review head=h base=b part=1/1 plan=p1 -->"), "{}", sent.body);
+        assert!(
+            sent.body.ends_with("<!-- secondlook:review head=h base=b part=1/1 plan=p1 said=f1 -->"),
+            "{}",
+            sent.body
+        );
     }
 
     #[test]

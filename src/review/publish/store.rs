@@ -1,8 +1,11 @@
 //! The SQL of what is written on GitHub: a row before, the id after.
 
+use std::collections::BTreeSet;
+
 use sqlx::Row;
 use sqlx::any::AnyRow;
 
+use super::catch_up::Stray;
 use super::plan::{PlannedReview, RoundPlan};
 use crate::db::DbError;
 use crate::ids::new_id;
@@ -198,9 +201,57 @@ impl PullStore {
             .await?;
         let on_lines: Vec<&str> = review.comments.iter().map(|c| c.reported.fingerprint.as_str()).collect();
         self.set_fate(&mut tx, pull, &on_lines, Fate::Posted).await?;
-        let refused = review.refused.iter().map(|r| r.fingerprint.as_str());
-        let in_body: Vec<&str> = review.summarised.iter().map(String::as_str).chain(refused).collect();
+        let in_body: Vec<&str> = review.in_body().collect();
         self.set_fate(&mut tx, pull, &in_body, Fate::Summary).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+
+    /// Plans of all reviews that are known of a pull request, whatever became of them.
+    ///
+    /// # Errors
+    /// When the statement fails.
+    pub async fn planned_reviews(&self, pull: PullKey) -> Result<BTreeSet<String>, DbError> {
+        let rows = sqlx::query("SELECT id FROM posts WHERE repository = $1 AND number = $2 AND kind = $3")
+            .bind(signed(pull.repository))
+            .bind(signed(pull.number))
+            .bind(kind_word(PostKind::Review))
+            .fetch_all(self.db().pool())
+            .await?;
+        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    }
+
+    /// Takes reviews over that stand on GitHub and were not known, with their findings. `reviewed` is the base and head
+    /// of a round that stands there in full; its hunks are not known, so a later push is looked at as a whole.
+    ///
+    /// # Errors
+    /// When a statement fails.
+    pub async fn adopt(&self, pull: PullKey, strays: &[Stray], reviewed: Option<(&str, &str)>) -> Result<(), DbError> {
+        let mut tx = self.db().begin().await?;
+        for stray in strays {
+            sqlx::query(
+                "INSERT INTO posts (id, repository, number, kind, cause, state, content, github_id, updated_at)
+                 VALUES ($1, $2, $3, $4, $5, $6, '{}', $7, $8) ON CONFLICT DO NOTHING",
+            )
+            .bind(&stray.plan)
+            .bind(signed(pull.repository))
+            .bind(signed(pull.number))
+            .bind(kind_word(PostKind::Review))
+            .bind(format!("found:{}", stray.plan))
+            .bind(state_word(PostState::Posted))
+            .bind(signed(stray.id))
+            .bind(self.now())
+            .execute(&mut *tx)
+            .await?;
+            for (said, fate) in [(&stray.on_lines, Fate::Posted), (&stray.in_body, Fate::Summary)] {
+                self.insert_planned(&mut tx, pull, &stray.head, said).await?;
+                let identities: Vec<&str> = said.iter().map(|said| said.fingerprint.as_str()).collect();
+                self.set_fate(&mut tx, pull, &identities, fate).await?;
+            }
+        }
+        if let Some(reviewed) = reviewed {
+            self.set_reviewed(&mut tx, pull, reviewed, &[]).await?;
+        }
         tx.commit().await?;
         Ok(())
     }

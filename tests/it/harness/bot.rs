@@ -119,6 +119,12 @@ impl Bot {
         self.assembled = build(&self.github, &self.model, &self.clock, &self.database, &self.setup, models);
     }
 
+    /// Ends this process of the bot and begins another, on another database.
+    pub(crate) fn restart_on(&mut self, database: TestDb) {
+        self.database = database;
+        self.restart();
+    }
+
     /// Delivers every webhook and does every due job, until nothing is left to do now.
     pub(crate) async fn settle(&self) {
         for _ in 0..MAX_ROUNDS {

@@ -34,10 +34,14 @@ impl std::ops::Deref for TestDb {
 
 /// A database of the given kind; `None`, said aloud, when it is PostgreSQL and there is none.
 pub(crate) async fn fresh(backend: Backend) -> Option<TestDb> {
-    let place = Place::of(backend).await?;
+    Some(within(Place::of(backend).await?).await)
+}
+
+/// The database in a place, brought up to date.
+pub(crate) async fn within(place: Place) -> TestDb {
     let url = place.url();
     let db = Db::connect(&url).await.unwrap();
-    Some(TestDb { db, url, _place: place })
+    TestDb { db, url, _place: place }
 }
 
 /// An empty place for a database, without a schema.

@@ -7,3 +7,4 @@ pub(crate) mod delivery;
 pub(crate) mod github;
 pub(crate) mod material;
 pub(crate) mod model;
+pub(crate) mod postgres;
