@@ -3,6 +3,8 @@
 //! Rules are read like `.gitignore`: the last one that matches decides. Built-in rules come first, then
 //! `.gitattributes`, then the repository's own `paths.ignore`, whose `!glob` can bring a file back.
 
+use std::sync::OnceLock;
+
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::Policy;
@@ -85,9 +87,6 @@ struct Rule {
 impl Exclusions {
     /// The built-in rules, `.gitattributes` and `paths.ignore` of a policy. Globs that cannot be read match nothing.
     pub fn new(policy: &Policy) -> Self {
-        let built_in = BUILT_IN
-            .iter()
-            .flat_map(|(reason, patterns)| patterns.iter().map(move |p| (*p, Some((*reason).to_owned()))));
         let attributes = policy
             .attributes
             .iter()
@@ -96,12 +95,9 @@ impl Exclusions {
             Some(kept) => (kept, None),
             None => (glob.as_str(), Some(format!("ignored by `{glob}`"))),
         });
-        let rules = built_in
-            .chain(attributes)
-            .chain(ignored)
-            .filter_map(|(pattern, reason)| Some(Rule { matcher: matcher(pattern)?, reason }))
-            .collect();
-        Self { rules }
+        let own =
+            attributes.chain(ignored).filter_map(|(pattern, reason)| Some(Rule { matcher: matcher(pattern)?, reason }));
+        Self { rules: built_in().iter().cloned().chain(own).collect() }
     }
 
     /// The rule that leaves `path` out, if one does.
@@ -144,6 +140,18 @@ fn attribute_mark(word: &str) -> Option<Option<&'static str>> {
         _ => return None,
     };
     Some(value.then_some(mark))
+}
+
+/// The built-in rules, compiled once: that takes far longer than asking them.
+fn built_in() -> &'static [Rule] {
+    static RULES: OnceLock<Vec<Rule>> = OnceLock::new();
+    RULES.get_or_init(|| {
+        let patterns =
+            BUILT_IN.iter().flat_map(|(reason, patterns)| patterns.iter().map(move |pattern| (*reason, *pattern)));
+        patterns
+            .filter_map(|(reason, pattern)| Some(Rule { matcher: matcher(pattern)?, reason: Some(reason.to_owned()) }))
+            .collect()
+    })
 }
 
 fn matcher(pattern: &str) -> Option<GlobMatcher> {
