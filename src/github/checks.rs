@@ -47,7 +47,9 @@ impl RepositoryClient {
     /// As any request.
     pub async fn update_check_run(&self, id: u64, run: &CheckRun) -> Result<(), GitHubError> {
         let what = format!("check run {id} of {}", self.repository().full_name());
-        self.call(Method::PATCH, &format!("/check-runs/{id}"), Some(body(run)), &what).await?;
+        let answer = self.call(Method::PATCH, &format!("/check-runs/{id}"), Some(body(run)), &what).await?;
+        // Whatever else answers 200 on the way has not ended the check.
+        answer.json::<wire::Id>(&what)?;
         Ok(())
     }
 }

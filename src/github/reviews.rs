@@ -36,7 +36,9 @@ impl RepositoryClient {
     /// As any request.
     pub async fn delete_pending_review(&self, number: u64, review_id: u64) -> Result<(), GitHubError> {
         let what = format!("review {review_id} on {}", self.pull_name(number));
-        self.call(Method::DELETE, &format!("/pulls/{number}/reviews/{review_id}"), None, &what).await?;
+        let answer = self.call(Method::DELETE, &format!("/pulls/{number}/reviews/{review_id}"), None, &what).await?;
+        // Whatever else answers 200 on the way has not deleted it.
+        answer.json::<wire::Id>(&what)?;
         Ok(())
     }
 }
