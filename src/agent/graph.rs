@@ -20,6 +20,7 @@ use crate::clock::{SharedClock, Stopwatch};
 use crate::db::DbError;
 use crate::event::store::EventLog;
 use crate::event::{RunEvent, RunState};
+use crate::retry::Retry;
 
 /// Nodes that act and edges that decide.
 pub trait StateGraph: Sync {
@@ -102,6 +103,9 @@ pub struct RunContext {
     pub stop: CancellationToken,
     /// What it may spend.
     pub budget: Budget,
+    /// Whether somebody goes on with it later: then a passing fault stops it where it is saved, instead of being made do
+    /// with.
+    pub patient: bool,
     /// What happens around its nodes and model calls.
     pub hooks: Hooks,
     /// Whether runs within this one are saved and tell of themselves too.
@@ -128,6 +132,17 @@ pub enum RunError {
     Store(#[from] DbError),
 }
 
+impl RunError {
+    /// Whether the run may come further when it is gone on with later: a model or the database failed for now.
+    pub fn passes(&self) -> bool {
+        match self {
+            Self::Model(error) => error.retry() != Retry::Never,
+            Self::Store(error) => error.retry() != Retry::Never,
+            Self::Interrupted | Self::Waiting(_) | Self::Limit(_) => false,
+        }
+    }
+}
+
 impl RunContext {
     /// A context with the standard hooks and a generous budget; see [`Self::with_budget`].
     pub fn new(
@@ -145,6 +160,7 @@ impl RunContext {
             clock,
             stop,
             budget,
+            patient: false,
             hooks: Hooks::standard(),
             children_are_kept: true,
         }
@@ -154,6 +170,12 @@ impl RunContext {
     pub fn with_budget(mut self, budget: Budget) -> Self {
         self.budget = budget;
         self
+    }
+
+    /// The same, which is gone on with later where it stops for a passing fault.
+    #[must_use]
+    pub fn patient(self, patient: bool) -> Self {
+        Self { patient, ..self }
     }
 
     /// The same with at most `time` from now on.

@@ -184,7 +184,7 @@ async fn review(prepared: &Prepared, engine: &Engine) -> Done {
     drop(display);
     match outcome {
         Ok(report) => Done { report, interrupted: false },
-        Err(Interrupted { partial }) => Done { report: *partial, interrupted: true },
+        Err(Interrupted { partial, .. }) => Done { report: *partial, interrupted: true },
     }
 }
 

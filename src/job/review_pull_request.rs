@@ -13,8 +13,9 @@ use crate::diff::interdiff::{hunk_keys, new_hunks};
 use crate::github::client::RepositoryClient;
 use crate::github::error::GitHubError;
 use crate::github::{CheckRun, CheckStatus, Conclusion, PullFile, PullRequest};
+use crate::queue::Lease;
 use crate::queue::worker::Stop;
-use crate::review::change::{Change, ChangedFile, Engine, ProgressSink, review_change};
+use crate::review::change::{Change, ChangedFile, Engine, Interrupted, ProgressSink, review_change};
 use crate::review::coverage::FileCoverage;
 use crate::review::ledger::Ledger;
 use crate::review::policy::{self, Automatic, LoadedPolicy, POLICY_PATH, Policy};
@@ -33,17 +34,20 @@ struct Review<'w> {
     client: RepositoryClient,
     store: PullStore,
     stop: &'w Stop,
+    /// Whether there is no later try that could do what this one cannot.
+    last_try: bool,
 }
 
 pub(super) async fn run(
     worker: &Worker,
     pull: &PullRef,
     trigger: Trigger,
-    job: &str,
+    lease: &Lease<Job>,
     stop: &Stop,
 ) -> Result<End, JobError> {
-    let client = worker.client(pull.installation, &pull.repository, stop)?;
-    let review = Review { worker, pull, client, store: worker.pulls(stop), stop };
+    let (client, job) = (worker.client(pull.installation, &pull.repository, stop)?, lease.id.as_str());
+    let last_try = lease.attempt >= worker.queue.settings().max_attempts;
+    let review = Review { worker, pull, client, store: worker.pulls(stop), stop, last_try };
     let asked = matches!(trigger, Trigger::Asked | Trigger::AskedForNew);
     let state = review.store.state(pull.ids()).await?;
     let now = review.client.pull_request(pull.number).await?;
@@ -87,7 +91,7 @@ pub(super) async fn run(
 /// it began, and nobody would learn of it without a check run.
 pub(super) async fn report_failure(worker: &Worker, pull: &PullRef, reason: &str, stop: &Stop) -> Result<(), JobError> {
     let client = worker.client(pull.installation, &pull.repository, stop)?;
-    let review = Review { worker, pull, client, store: worker.pulls(stop), stop };
+    let review = Review { worker, pull, client, store: worker.pulls(stop), stop, last_try: true };
     let check = match unfinished(&review.client, &review.store, pull).await? {
         Some(check) => Some(check),
         None => {
@@ -180,9 +184,12 @@ impl Review<'_> {
         };
         let progress: ProgressSink = Arc::new(|progress| tracing::debug!(?progress, "review"));
         let app = &self.worker.app;
-        let engine = Engine { purse: app.purse(self.pull.ids(), &loaded.policy.budget), ..app.engine.clone() };
-        let Ok(mut report) = review_change(&change, &loaded.policy, &engine, &self.stop.token, &progress).await else {
-            return Ok(End::Stopped);
+        let mut engine = Engine { purse: app.purse(self.pull.ids(), &loaded.policy.budget), ..app.engine.clone() };
+        engine.limits.patient = !self.last_try;
+        let mut report = match review_change(&change, &loaded.policy, &engine, &self.stop.token, &progress).await {
+            Ok(report) => report,
+            Err(Interrupted { later: Some(error), .. }) if !self.stop.token.is_cancelled() => return Err(error.into()),
+            Err(Interrupted { .. }) => return Ok(End::Stopped),
         };
         if self.stop.token.is_cancelled() {
             return Ok(End::Stopped);

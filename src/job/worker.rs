@@ -124,7 +124,7 @@ impl Worker {
     async fn work(&self, lease: &Lease<Job>, stop: &Stop) -> Result<End, JobError> {
         match &lease.job {
             Job::ReviewPullRequest { pull, trigger } => {
-                review_pull_request::run(self, pull, *trigger, &lease.id, stop).await
+                review_pull_request::run(self, pull, *trigger, lease, stop).await
             }
             Job::ReplyToComment { pull, comment } => reply_to_comment::run(self, pull, *comment, stop).await,
             Job::RunCommand { pull, comment } => run_command::run(self, pull, *comment, stop).await,

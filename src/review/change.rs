@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::checkpoint::Checkpoints;
+use crate::agent::graph::RunError;
 use crate::agent::limits::Most;
 use crate::agent::spending::Purse;
 use crate::analysis::language::detect;
@@ -131,6 +132,9 @@ pub struct Limits {
     pub review: Most,
     /// The most that pull requests, repositories and days may cost.
     pub budgets: Budgets,
+    /// Whether the review is gone on with later when a model or the database fails for now. Without, a file that met such
+    /// a fault counts as not reviewed.
+    pub patient: bool,
 }
 
 impl Default for Limits {
@@ -141,6 +145,7 @@ impl Default for Limits {
             review_time: std::time::Duration::from_secs(20 * 60),
             review: Most::tokens(5_000_000),
             budgets: Budgets::default(),
+            patient: false,
         }
     }
 }
@@ -157,9 +162,11 @@ pub enum Progress {
 /// Takes progress; called from many tasks.
 pub type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
 
-/// The review was asked to stop at a checkpoint; it can go on from there. Holds what is finished so far.
+/// The review stopped at a checkpoint; it can go on from there. Holds what is finished so far.
 #[derive(Debug)]
 pub struct Interrupted {
+    /// What failed for now; `None` when it was asked to stop.
+    pub later: Option<RunError>,
     /// The part that was finished, for callers that want it (Ctrl-C on the command line).
     pub partial: Box<Report>,
 }
@@ -168,7 +175,7 @@ pub struct Interrupted {
 /// A file that fails is named in the coverage; it never takes the others with it.
 ///
 /// # Errors
-/// [`Interrupted`] when `stop` was cancelled before every file had its turn.
+/// [`Interrupted`] when `stop` was cancelled before every file had its turn, or when a patient review met a passing fault.
 pub async fn review_change(
     change: &Change,
     policy: &Policy,
@@ -186,10 +193,14 @@ pub async fn review_change(
         }
     }
     let scene = Scene::new(change, policy, engine, stop);
-    let turns = turn::take_turns(plan.to_review, &scene, progress).await;
-    let stopped = turns.iter().any(|(_, turn)| matches!(turn, Turn::Stopped));
+    let mut turns = turn::take_turns(plan.to_review, &scene, progress).await;
+    let stopped = turns.iter().any(|(_, turn)| matches!(turn, Turn::Stopped | Turn::Later(_)));
+    let later = turns.extract_if(.., |(_, turn)| matches!(turn, Turn::Later(_))).find_map(|(_, turn)| match turn {
+        Turn::Later(error) => Some(error),
+        _ => None,
+    });
     let report = assemble(change, policy, plan.coverage, turns).await;
-    if stopped { Err(Interrupted { partial: Box::new(report) }) } else { Ok(report) }
+    if stopped { Err(Interrupted { later, partial: Box::new(report) }) } else { Ok(report) }
 }
 
 async fn assemble(
@@ -221,7 +232,7 @@ async fn assemble(
                 found.extend(place(file, review.findings));
             }
             Turn::OutOf(what) => *covered = FileCoverage::NotReviewed { reason: what.into() },
-            Turn::Stopped => {}
+            Turn::Stopped | Turn::Later(_) => {}
         }
     }
     let mut findings = merge::merge(found);

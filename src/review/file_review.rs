@@ -130,22 +130,29 @@ impl Reading<'_> {
         let (checkpoints, events, clock) = (engine.checkpoints.clone(), engine.events.clone(), engine.clock.clone());
         // A budget of its own, so that what it cost is told from what the parts before it did.
         let budget = self.budget.part(self.budget.tokens_left());
-        let mut cx = RunContext::new(run_id, checkpoints, events, clock, (*stop).clone()).with_budget(budget);
+        let mut cx = RunContext::new(run_id, checkpoints, events, clock, (*stop).clone())
+            .with_budget(budget)
+            .patient(engine.limits.patient);
         if self.rules {
             cx = cx.coarse();
         }
         let outcome = graph::run(&graph, Rounds::default(), &cx).await;
         let spent = cx.budget.spent();
-        let review = came_to(outcome, spent)?;
+        let review = came_to(outcome, spent, cx.patient)?;
         // What an earlier process has paid for this run counts too.
         cx.budget.spend(review.usage.beyond(&spent));
         Ok(review)
     }
 }
 
-/// The review was interrupted at a checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stopped;
+/// Why the review of a file stopped at a checkpoint.
+#[derive(Debug)]
+pub enum Stopped {
+    /// It was asked to.
+    Asked,
+    /// A model or the database failed for now, and it is gone on with later.
+    Later(RunError),
+}
 
 /// Parsing a large file takes up to a second: not on a thread that serves others. `None` in no known language.
 async fn outline_of(path: &str, head: Option<&str>) -> Result<Option<Outline>, Unparsed> {
@@ -168,9 +175,10 @@ fn unseen_by_rules(path: &str, head: Option<&str>, unparsed: Option<Unparsed>) -
 }
 
 /// `spent` is what this process paid; a state's own sum lacks what a failed agent had spent.
-fn came_to(outcome: Outcome<Rounds<Draft>>, spent: TokenUsage) -> Result<FileReview, Stopped> {
+fn came_to(outcome: Outcome<Rounds<Draft>>, spent: TokenUsage, patient: bool) -> Result<FileReview, Stopped> {
     let (mut rounds, error) = match outcome {
-        Outcome::Stopped(_, RunError::Interrupted) => return Err(Stopped),
+        Outcome::Stopped(_, RunError::Interrupted) => return Err(Stopped::Asked),
+        Outcome::Stopped(_, error) if patient && error.passes() => return Err(Stopped::Later(error)),
         Outcome::Done(rounds) => (rounds, None),
         Outcome::Stopped(rounds, error) => (rounds, Some(error)),
         Outcome::Waiting(rounds, request) => (rounds, Some(RunError::Waiting(request))),

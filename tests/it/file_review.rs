@@ -334,7 +334,7 @@ async fn a_review_stopped_or_killed_at_any_call_pays_for_none_twice() {
         let mut made = at;
         let outcome = match first {
             Ok(outcome) => outcome,
-            Err(Stopped) => {
+            Err(_) => {
                 review.bench.stop = tokio_util::sync::CancellationToken::new();
                 let rest = Arc::new(stopping.rest());
                 let outcome = review.run(&rest).await.unwrap();

@@ -193,6 +193,7 @@ impl<T: Task> ReflectiveReviewer<'_, T> {
                     missing = judged.missing;
                     state.learn(judged.lessons);
                 }
+                Err(error) if cx.patient && error.passes() => return Err(error),
                 // The draft stands, and says that nobody confirmed it; asking for more would fail in the same way.
                 Err(error @ (RunError::Model(_) | RunError::Limit(_))) => {
                     answer = self.task.unjudged(answer, &error.to_string());
@@ -234,6 +235,7 @@ impl<T: Task> ReflectiveReviewer<'_, T> {
         let again = self.ask(ModelRole::Critic, &format!("{name}-again"), messages, schema, state, cx).await;
         let mut second = match again {
             Ok(said) => self.task.judge(first.answer, &said, state.round),
+            Err(error) if cx.patient && error.passes() => return Err(error),
             Err(error @ (RunError::Model(_) | RunError::Limit(_))) => Judged {
                 answer: first.answer,
                 complaints: vec![error.to_string()],

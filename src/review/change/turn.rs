@@ -8,6 +8,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
 use super::{Change, ChangedFile, Engine, Progress, ProgressSink};
+use crate::agent::graph::RunError;
 use crate::agent::limits::Budget;
 use crate::diff::FileDiff;
 use crate::review::file_review::{self, FileReview};
@@ -50,6 +51,7 @@ pub(super) enum Turn {
     Reviewed(FileReview),
     OutOf(&'static str),
     Stopped,
+    Later(RunError),
 }
 
 /// Gives every file its turn, in this order. What comes back is in the order in which they ended.
@@ -90,7 +92,8 @@ async fn take_turn(file: &ChangedFile, after: usize, scene: &Scene<'_>, progress
     progress(Progress::Started(path.clone()));
     let turn = match file_review::review_file(file, scene, share(left, after)).await {
         Ok(review) => Turn::Reviewed(review),
-        Err(file_review::Stopped) => Turn::Stopped,
+        Err(file_review::Stopped::Asked) => Turn::Stopped,
+        Err(file_review::Stopped::Later(error)) => Turn::Later(error),
     };
     progress(Progress::Finished(path.clone()));
     turn
