@@ -14,6 +14,7 @@ mod connections;
 mod corpus;
 mod database;
 mod embedded;
+mod faults;
 mod faulty_database;
 mod file_review;
 mod fuzzed;

@@ -15,14 +15,16 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use futures_util::FutureExt;
 use secondlook::chat::embedded::EmbeddedModel;
-use secondlook::chat::router::Router;
+use secondlook::chat::router::{self, Router};
 use secondlook::clock::{Clock, SharedClock};
 use secondlook::db::{Backend, Db};
+use secondlook::github::client;
 use secondlook::job::round;
 use secondlook::queue;
 use secondlook::queue::worker::run_until_idle;
@@ -35,6 +37,7 @@ use super::database::{TestDb, fresh};
 use super::delivery::{SECRET, sign};
 use super::github::FakeGitHub;
 use super::github::state::Delivery;
+use super::knowing::KnowingModel;
 use super::model::ScriptedModel;
 
 /// Rounds of deliveries and jobs after which a test is thought to run in circles.
@@ -48,6 +51,8 @@ pub(crate) enum Answers {
     Scripted,
     /// The embedded model, as without any key.
     Embedded,
+    /// A model that knows the faults there are, however often and in whatever order it is asked.
+    Knowing,
 }
 
 /// What differs from the usual.
@@ -60,12 +65,15 @@ pub(crate) struct Setup {
     pub(crate) limits: Limits,
     /// Whether there is no App yet.
     pub(crate) without_app: bool,
+    /// How long the client waits for GitHub, where the usual time is too long for a test.
+    pub(crate) github_timeout: Option<Duration>,
 }
 
 /// The bot and its world.
 pub(crate) struct Bot {
     pub(crate) github: FakeGitHub,
     pub(crate) model: ScriptedModel,
+    pub(crate) knowing: KnowingModel,
     pub(crate) clock: ManualClock,
     pub(crate) database: TestDb,
     pub(crate) assembled: Assembled,
@@ -101,10 +109,11 @@ impl Bot {
     pub(crate) async fn start(setup: &Setup, database: TestDb) -> Self {
         let clock = ManualClock::default();
         let github = FakeGitHub::start(Arc::new(clock.clone())).await;
-        let model = ScriptedModel::default();
+        let (model, knowing) = (ScriptedModel::default(), KnowingModel::default());
         let setup = setup.clone();
-        let assembled = build(&github, &model, &clock, &database, &setup, None);
-        Self { github, model, clock, database, assembled, setup, models: None }
+        let models = models(setup.answers, &model, &knowing, &clock);
+        let assembled = build(&github, models, &clock, &database, &setup);
+        Self { github, model, knowing, clock, database, assembled, setup, models: None }
     }
 
     /// Lets other models answer from now on.
@@ -115,8 +124,9 @@ impl Bot {
 
     /// Ends this process of the bot, as far as its memory goes, and begins another on the same database.
     pub(crate) fn restart(&mut self) {
-        let models = self.models.clone();
-        self.assembled = build(&self.github, &self.model, &self.clock, &self.database, &self.setup, models);
+        let scripted = || models(self.setup.answers, &self.model, &self.knowing, &self.clock);
+        let models = self.models.clone().unwrap_or_else(scripted);
+        self.assembled = build(&self.github, models, &self.clock, &self.database, &self.setup);
     }
 
     /// Ends this process of the bot and begins another, on another database.
@@ -197,26 +207,26 @@ impl Bot {
     }
 }
 
-fn build(
-    github: &FakeGitHub,
-    model: &ScriptedModel,
-    clock: &ManualClock,
-    db: &Db,
-    setup: &Setup,
-    models: Option<Arc<Router>>,
-) -> Assembled {
+fn models(answers: Answers, scripted: &ScriptedModel, knowing: &KnowingModel, clock: &ManualClock) -> Arc<Router> {
+    Arc::new(match answers {
+        Answers::Scripted => Router::single(Arc::new(scripted.clone())),
+        Answers::Embedded => Router::single(Arc::new(EmbeddedModel)),
+        Answers::Knowing => {
+            // It fails in every way there is, and nobody has to wait for that.
+            let at_once = router::Settings { first_wait: Duration::ZERO, ..router::Settings::default() };
+            Router::builder(Arc::new(knowing.clone())).settings(at_once).clock(Arc::new(clock.clone())).build()
+        }
+    })
+}
+
+fn build(github: &FakeGitHub, models: Arc<Router>, clock: &ManualClock, db: &Db, setup: &Setup) -> Assembled {
     let clock: SharedClock = Arc::new(clock.clone());
-    let models = models.unwrap_or_else(|| {
-        Arc::new(match setup.answers {
-            Answers::Scripted => Router::single(Arc::new(model.clone())),
-            Answers::Embedded => Router::single(Arc::new(EmbeddedModel)),
-        })
-    });
+    let settings = github.settings();
     let parts = Parts {
         db: db.clone(),
         clock,
         models,
-        github: github.settings(),
+        github: client::Settings { timeout: setup.github_timeout.unwrap_or(settings.timeout), ..settings },
         credentials: (!setup.without_app).then(|| github.credentials()),
         webhook_secrets: vec![SECRET.into()],
         queue: queue::Settings::default(),

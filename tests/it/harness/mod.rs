@@ -5,6 +5,7 @@ pub(crate) mod clock;
 pub(crate) mod database;
 pub(crate) mod delivery;
 pub(crate) mod github;
+pub(crate) mod knowing;
 pub(crate) mod material;
 pub(crate) mod model;
 pub(crate) mod postgres;

@@ -8,7 +8,7 @@ mod push;
 mod review;
 
 /// A small change with one fault in it, and the fault.
-const CACHE: &str = "
+pub(crate) const CACHE: &str = "
     //- src/cache.rs
      use std::collections::HashMap;
 
@@ -17,4 +17,4 @@ const CACHE: &str = "
     +    *map.get(key).unwrap()
      }
 ";
-const CACHE_FAULT: &str = "*map.get(key).unwrap()";
+pub(crate) const CACHE_FAULT: &str = "*map.get(key).unwrap()";

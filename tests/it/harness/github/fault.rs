@@ -15,6 +15,8 @@ pub struct Fault {
     skip: usize,
     /// Requests that still fail.
     left: usize,
+    /// Met at all, and then for good: how often is not the test's affair.
+    lasts: bool,
     pub(super) kind: Kind,
 }
 
@@ -35,6 +37,8 @@ pub(super) enum Kind {
     NotJson,
     /// The request waits at a gate.
     Hold(Gate),
+    /// It is done, and the answer waits at a gate.
+    ApplyThenHold(Gate),
 }
 
 /// Where requests wait until a test lets them pass.
@@ -60,7 +64,7 @@ impl Gate {
         self.open.close();
     }
 
-    pub(super) async fn pass(&self) {
+    pub async fn pass(&self) {
         self.arrived.add_permits(1);
         // Acquiring fails once the gate is open.
         let _ = self.open.acquire().await;
@@ -70,7 +74,7 @@ impl Gate {
 impl Fault {
     fn on(route: &str, kind: Kind) -> Self {
         assert!(route.contains(" /"), "a fault is for `METHOD /path`, not {route}");
-        Self { route: route.to_owned(), skip: 0, left: 1, kind }
+        Self { route: route.to_owned(), skip: 0, left: 1, lasts: false, kind }
     }
 
     /// GitHub answers with a status and a message.
@@ -138,6 +142,11 @@ impl Fault {
         Self::on(route, Kind::Hold(gate.clone()))
     }
 
+    /// It is done, and the answer waits at a gate.
+    pub fn apply_then_hold(route: &str, gate: &Gate) -> Self {
+        Self::on(route, Kind::ApplyThenHold(gate.clone()))
+    }
+
     /// Not for the first `count` requests.
     pub fn after(mut self, count: usize) -> Self {
         self.skip = count;
@@ -150,6 +159,12 @@ impl Fault {
         self
     }
 
+    /// From the first such request on for good.
+    pub fn lasting(mut self) -> Self {
+        self.lasts = true;
+        self
+    }
+
     /// Takes this request, if it is for it.
     pub(super) fn takes(&mut self, method: &str, path: &str) -> bool {
         if self.left == 0 || !matches(&self.route, method, path) {
@@ -159,13 +174,15 @@ impl Fault {
             self.skip -= 1;
             return false;
         }
-        self.left -= 1;
+        self.left = if self.lasts { usize::MAX } else { self.left - 1 };
         true
     }
 
     /// Says so when it was not met as often as it should.
     pub(super) fn unused(&self) -> Option<String> {
-        (self.left > 0).then(|| format!("fault on `{}` was not met {} more times", self.route, self.left))
+        let met_for_good = self.lasts && self.left == usize::MAX;
+        (self.left > 0 && !met_for_good)
+            .then(|| format!("fault on `{}` was not met {} more times", self.route, self.left))
     }
 }
 

@@ -36,6 +36,7 @@ use secondlook::clock::SharedClock;
 use secondlook::github::Repository;
 use secondlook::github::client::{AppCredentials, Settings};
 use serde_json::Value;
+use tokio::task::AbortHandle;
 
 use fault::Fault;
 use files::Files;
@@ -58,6 +59,16 @@ pub struct Pr {
 pub struct FakeGitHub {
     state: Arc<Mutex<State>>,
     url: String,
+    _serving: Arc<Serving>,
+}
+
+/// Ends the serving with the last who holds it, so that a test can have thousands of these.
+struct Serving(AbortHandle);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl FakeGitHub {
@@ -102,9 +113,9 @@ impl FakeGitHub {
             next_id: 1_000,
         };
         let state = Arc::new(Mutex::new(state));
-        let address = server::serve(Arc::clone(&state), 0, None).await;
+        let (address, serving) = server::serve(Arc::clone(&state), 0, None).await;
         let url = format!("http://{address}");
-        let github = Self { state, url: url.clone() };
+        let github = Self { state, url: url.clone(), _serving: Arc::new(Serving(serving)) };
         {
             let mut state = github.lock();
             state.url = url;
@@ -117,7 +128,7 @@ impl FakeGitHub {
 
     /// The base URL of another door to it, by which whoever comes in there is told apart, and watched.
     pub async fn door(&self, number: usize, watch: Arc<dyn Watch>) -> String {
-        format!("http://{}", server::serve(Arc::clone(&self.state), number, Some(watch)).await)
+        format!("http://{}", server::serve(Arc::clone(&self.state), number, Some(watch)).await.0)
     }
 
     /// The base URL of its API.
@@ -311,6 +322,30 @@ impl FakeGitHub {
         let named = |path: &str| !unnamed.iter().any(|part| path.starts_with(part));
         self.lock().unread.retain(|(_, path)| elsewhere(path) && named(path));
         self.read(pr, page::render)
+    }
+
+    /// What people see of everything there is: all pages, and the check runs of commits that are no head (any more).
+    pub fn pages(&self) -> String {
+        let mut state = self.lock();
+        state.unread.clear();
+        let mut all = String::new();
+        for repo in &state.repos {
+            for pull in repo.pulls.values() {
+                all.push_str(&page::render(&state, pull));
+            }
+            all.push_str(&page::other_checks(repo));
+        }
+        all
+    }
+
+    /// What the App wrote that stands there more than once, or was left pending.
+    pub fn twice(&self) -> Vec<String> {
+        page::twice(&self.lock())
+    }
+
+    /// The check runs that the App began and did not end.
+    pub fn unfinished(&self) -> Vec<String> {
+        page::unfinished(&self.lock())
     }
 
     /// What was written by HTTP since the pages were last looked at: a test that ends with some did not look.

@@ -1,7 +1,9 @@
 //! What a person sees of a pull request, as text that stays the same from run to run.
 
+use std::collections::BTreeMap;
+
 use super::diff::{Line, lines};
-use super::state::{Comment, Pull, State};
+use super::state::{Comment, Pull, Repo, State};
 
 /// The page: title, check runs of the present head, then reviews with their line comments and the talk, by time.
 pub fn render(state: &State, pull: &Pull) -> String {
@@ -55,6 +57,82 @@ pub fn render(state: &State, pull: &Pull) -> String {
     page
 }
 
+/// The check runs of a repository's commits that are not the head of a pull request: former heads, merge queues.
+pub fn other_checks(repo: &Repo) -> String {
+    let mut text = String::new();
+    for check in &repo.checks {
+        if repo.pulls.values().any(|pull| pull.head() == check.head_sha) {
+            continue;
+        }
+        let of = repo.pulls.values().find(|pull| pull.heads.contains(&check.head_sha));
+        let of = of.map_or_else(
+            || "a commit".to_owned(),
+            |pull| format!("#{} {}", pull.number, name_of(pull, &check.head_sha)),
+        );
+        let outcome = check.conclusion.as_deref().unwrap_or(&check.status);
+        text.push_str(&format!("check of {of}: {outcome}: {}\n", check.title.as_deref().unwrap_or("")));
+    }
+    text
+}
+
+/// The check runs that were begun and not ended.
+pub fn unfinished(state: &State) -> Vec<String> {
+    let checks = state.repos.iter().flat_map(|repo| &repo.checks).filter(|check| check.status != "completed");
+    checks.map(|check| format!("a check run of {} is {} for ever", check.head_sha, check.status)).collect()
+}
+
+/// What of the App stands twice: the same comment at one place, the same review of one head, the same words on one
+/// timeline, two reactions to one comment; and a review that was left pending.
+pub fn twice(state: &State) -> Vec<String> {
+    let bot = state.app.bot.as_str();
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for repo in &state.repos {
+        for pull in repo.pulls.values() {
+            let number = pull.number;
+            for review in pull.reviews.iter().filter(|review| review.author == bot) {
+                if review.state == "PENDING" {
+                    wrong.push(format!("#{number}: a review is pending"));
+                }
+                if !review.body.is_empty() {
+                    *seen
+                        .entry(format!("#{number}: review of {}: {}", review.commit, unmarked(&review.body)))
+                        .or_default() += 1;
+                }
+            }
+            for comment in pull.comments.iter().filter(|comment| comment.author.as_deref() == Some(bot)) {
+                let place = comment.reply_to.map_or_else(|| comment.path.clone(), |to| format!("reply to {to}"));
+                *seen.entry(format!("#{number}: {place}: {}", unmarked(&comment.body))).or_default() += 1;
+            }
+            for talk in pull.talk.iter().filter(|talk| talk.author.as_deref() == Some(bot)) {
+                *seen.entry(format!("#{number}: {}", unmarked(&talk.body))).or_default() += 1;
+            }
+            let reactions = pull.talk.iter().map(|talk| &talk.reactions);
+            for reactions in reactions.chain(pull.comments.iter().map(|comment| &comment.reactions)) {
+                let ours: Vec<&str> =
+                    reactions.iter().filter(|r| r.author == bot).map(|reaction| reaction.content.as_str()).collect();
+                if ours.len() > 1 {
+                    wrong.push(format!("#{number}: reacted {} times", ours.len()));
+                }
+            }
+        }
+    }
+    wrong
+        .extend(seen.into_iter().filter(|(_, times)| *times > 1).map(|(what, times)| format!("{times} times: {what}")));
+    wrong
+}
+
+/// A body without its HTML comments, which hold markers that differ.
+fn unmarked(body: &str) -> String {
+    let mut text = String::new();
+    let mut rest = body;
+    while let Some((before, after)) = rest.split_once("<!--") {
+        text.push_str(before);
+        rest = after.split_once("-->").map_or("", |(_, after)| after);
+    }
+    text + rest
+}
+
 fn thread(state: &State, pull: &Pull, root: &Comment) -> String {
     let side = if root.left { " (old)" } else { "" };
     let now = state.present_line(pull, root, root.line);
@@ -89,13 +167,7 @@ fn commented(comment: &Comment) -> Vec<Line<'_>> {
 
 /// Markdown as people see it: without HTML comments, and with commits by the name of the head they are.
 fn seen(state: &State, pull: &Pull, body: &str) -> String {
-    let mut text = String::new();
-    let mut rest = body;
-    while let Some((before, after)) = rest.split_once("<!--") {
-        text.push_str(before);
-        rest = after.split_once("-->").map_or("", |(_, after)| after);
-    }
-    text.push_str(rest);
+    let mut text = unmarked(body);
     for sha in pull.heads.iter().chain([&pull.base_sha]) {
         let name = name_of(pull, sha);
         for length in [40, 12, 10, 8, 7] {

@@ -13,6 +13,7 @@ use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, Request, State as Shared};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use axum::serve::{IncomingStream, Listener};
@@ -20,6 +21,7 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::AbortHandle;
 
 use super::fault::Kind;
 use super::state::{Logged, State};
@@ -100,14 +102,18 @@ struct Door {
     watch: Option<Arc<dyn Watch>>,
 }
 
-/// Serves a state on a free port of this machine until the test's runtime ends.
-pub async fn serve(state: Arc<Mutex<State>>, number: usize, watch: Option<Arc<dyn Watch>>) -> SocketAddr {
+/// Serves a state on a free port of this machine until the handle is used or the test's runtime ends.
+pub async fn serve(
+    state: Arc<Mutex<State>>,
+    number: usize,
+    watch: Option<Arc<dyn Watch>>,
+) -> (SocketAddr, AbortHandle) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let door = Door { state, number, watch };
     let app = Router::new().fallback(handle).with_state(door).into_make_service_with_connect_info::<Cut>();
-    tokio::spawn(async move { axum::serve(Cuttable(listener), app).await.unwrap() });
-    address
+    let serving = tokio::spawn(async move { axum::serve(Cuttable(listener), app).await.unwrap() });
+    (address, serving.abort_handle())
 }
 
 async fn handle(Shared(door): Shared<Door>, connection: ConnectInfo<Cut>, request: Request) -> Response {
@@ -129,7 +135,6 @@ async fn serve_one(
     let (parts, body) = request.into_parts();
     let bytes = to_bytes(body, 64 << 20).await.unwrap_or_default();
     let (method, raw) = (parts.method.to_string(), parts.uri.path().to_owned());
-    let query = parts.uri.query().unwrap_or_default().to_owned();
     // Enterprise Server has its API below a path; the stand-in is found there too.
     let path = match raw.as_str() {
         "/api/graphql" => "/graphql".to_owned(),
@@ -147,15 +152,34 @@ async fn serve_one(
     if let Some(Kind::Hold(gate)) = &fault {
         gate.pass().await;
     }
+    let response = respond(&state, &cut, fault.as_ref(), &parts, &path, &bytes);
+    if let Some(Kind::ApplyThenHold(gate)) = &fault {
+        gate.pass().await;
+    }
+    response
+}
+
+/// What a fault leaves of the answer, and the log of it.
+fn respond(
+    state: &Mutex<State>,
+    cut: &Cut,
+    fault: Option<&Kind>,
+    parts: &Parts,
+    path: &str,
+    bytes: &Bytes,
+) -> Response {
+    let (method, raw) = (parts.method.to_string(), parts.uri.path().to_owned());
+    let query = parts.uri.query().unwrap_or_default().to_owned();
     let mut guard = state.lock().unwrap();
     let state = &mut *guard;
+    let path = path.to_owned();
     let mut logged = Logged { method: method.clone(), path: path.clone(), raw, query: query.clone(), status: None };
     let cut_now = |state: &mut State, logged: Logged| {
         state.log.push(logged);
         cut.0.store(true, Ordering::SeqCst);
         Response::new(Body::empty())
     };
-    let answer = match &fault {
+    let answer = match fault {
         Some(Kind::Drop) => return cut_now(state, logged),
         Some(Kind::NotJson) => Answer {
             status: 200,
@@ -167,8 +191,8 @@ async fn serve_one(
             Answer { status: *status, headers, body: Content::Json(body.clone()) }
         }
         _ => {
-            let answer = answer(state, &method, &path, &query, &parts.headers, &bytes);
-            match &fault {
+            let answer = answer(state, &method, &path, &query, &parts.headers, bytes);
+            match fault {
                 Some(Kind::ApplyThenDrop) => return cut_now(state, logged),
                 Some(Kind::ApplyThenStatus(status)) => Answer::error(*status, "Server Error"),
                 _ => answer,
