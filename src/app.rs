@@ -12,16 +12,19 @@ use crate::review::budget::{BudgetPolicy, accounts};
 use crate::review::change::Engine;
 use crate::review::store::{PullKey, PullStore};
 
-/// The App on GitHub, once one is configured. Set-up may fill it while the server runs.
-#[derive(Clone, Default)]
+/// The App on GitHub, once one is configured. Set-up may fill it while the server runs. Whichever it is, its instances
+/// share GitHub's limits through the database.
+#[derive(Clone)]
 pub struct GitHubHandle {
     app: Arc<RwLock<Option<GitHubApp>>>,
+    db: Db,
 }
 
 impl GitHubHandle {
     /// A handle with or without an App.
-    pub fn new(app: Option<GitHubApp>) -> Self {
-        Self { app: Arc::new(RwLock::new(app)) }
+    pub fn new(app: Option<GitHubApp>, db: Db) -> Self {
+        let app = app.map(|app| app.sharing(db.clone()));
+        Self { app: Arc::new(RwLock::new(app)), db }
     }
 
     /// The App, if one is configured.
@@ -31,7 +34,7 @@ impl GitHubHandle {
 
     /// Puts another App in place.
     pub fn set(&self, app: GitHubApp) {
-        *self.app.write().unwrap_or_else(PoisonError::into_inner) = Some(app);
+        *self.app.write().unwrap_or_else(PoisonError::into_inner) = Some(app.sharing(self.db.clone()));
     }
 }
 

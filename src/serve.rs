@@ -36,10 +36,11 @@ use crate::clock::{SharedClock, SystemClock};
 use crate::config::Config;
 use crate::config::model::ModelChoice;
 use crate::dashboard::{self, Dashboard, credentials};
-use crate::db::Db;
+use crate::db::{Db, DbError};
 use crate::event::store::EventLog;
 use crate::github::client::{self, AppCredentials, GitHubApp};
 use crate::github::error::GitHubError;
+use crate::github::rate::store::end_all_turns;
 use crate::job::{self, Job, round};
 use crate::memory::store::ChatHistory;
 use crate::queue;
@@ -111,7 +112,7 @@ pub fn assemble(parts: Parts) -> Result<Assembled, GitHubError> {
     let app = App {
         db: db.clone(),
         clock: clock.clone(),
-        github: GitHubHandle::new(installed),
+        github: GitHubHandle::new(installed, db.clone()),
         engine: Engine {
             models,
             checkpoints: Checkpoints::new(db.clone(), clock.clone()),
@@ -211,7 +212,9 @@ pub async fn run(config: Config) -> Result<(), ServeError> {
     })
     .map_err(|error| ServeError(format!("the GitHub App cannot be used: {error}")))?;
     if ownership.is_some() {
-        assembled.queue.end_all_leases().await.map_err(|error| ServeError(error.to_string()))?;
+        let failed = |error: DbError| ServeError(error.to_string());
+        assembled.queue.end_all_leases().await.map_err(failed)?;
+        end_all_turns(&assembled.app.db).await.map_err(failed)?;
     }
     let begun = round::begin(&assembled.app.db, &assembled.queue, assembled.app.clock.now()).await;
     begun.map_err(|error| ServeError(error.to_string()))?;

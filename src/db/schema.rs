@@ -11,6 +11,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("spending", include_str!("migrations/0003_spending.sql")),
     ("missed_deliveries", include_str!("migrations/0004_missed_deliveries.sql")),
     ("reconciliation", include_str!("migrations/0005_reconciliation.sql")),
+    ("github_limits", include_str!("migrations/0006_github_limits.sql")),
 ];
 
 /// Applies what is missing.

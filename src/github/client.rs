@@ -11,19 +11,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use octocrab::Octocrab;
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::auth::{AppKey, TokenCache, TokenScope, TokenSlot};
+use super::auth::{AppKey, TokenCache, TokenScope};
 use super::endpoint::{Endpoints, segment};
 use super::error::GitHubError;
 use super::etag::{self, EtagCache};
 use super::rate::{Budgets, Payer, Resource};
+use super::skew::Skew;
 use super::{Repository, User, wire};
 use crate::clock::SharedClock;
+use crate::db::Db;
 use crate::queue::store::tenure::Tenure;
 use crate::room::Inputs;
 
@@ -158,6 +160,13 @@ impl GitHubApp {
         })
     }
 
+    /// The same App, whose instances share GitHub's limits through this database.
+    #[must_use]
+    pub fn sharing(self, db: Db) -> Self {
+        self.connection.inner.budgets.share_in(db);
+        self
+    }
+
     /// A client for one repository of an installation. The token is made at the first request, narrowed to this
     /// repository, kept for the installation, renewed before it expires and once after a 401.
     pub fn repository(&self, installation: u64, repository: &Repository) -> RepositoryClient {
@@ -190,7 +199,7 @@ pub(super) enum Credentials {
 }
 
 impl Credentials {
-    fn payer(&self) -> Payer {
+    pub(super) fn payer(&self) -> Payer {
         match self {
             Self::Anonymous => Payer::Anonymous,
             Self::App(_) => Payer::App,
@@ -213,6 +222,13 @@ pub(super) struct Request<'a> {
     pub(super) what: &'a str,
     /// What must be ours at the moment of sending.
     pub(super) tenure: Option<&'a Tenure>,
+}
+
+impl Request<'_> {
+    /// Whether it changes nothing on GitHub. All our GraphQL only reads.
+    fn reads(&self) -> bool {
+        self.method == Method::GET || self.route == GRAPHQL
+    }
 }
 
 /// A successful answer.
@@ -246,6 +262,7 @@ struct Inner {
     budgets: Budgets,
     tokens: TokenCache,
     etags: EtagCache,
+    skew: Skew,
 }
 
 impl Connection {
@@ -257,97 +274,68 @@ impl Connection {
                 "no connection to GitHub can be made ({cause}); is ca-certificates installed?"
             ))
         })?;
-        let (settings, budgets, tokens, etags) =
-            (settings.clone(), Budgets::default(), TokenCache::default(), EtagCache::default());
-        Ok(Self { inner: Arc::new(Inner { octocrab, endpoints, settings, clock, budgets, tokens, etags }) })
+        let budgets = Budgets::new(settings.write_gap, clock.clone());
+        let (settings, tokens, etags, skew) =
+            (settings.clone(), TokenCache::default(), EtagCache::default(), Skew::default());
+        Ok(Self { inner: Arc::new(Inner { octocrab, endpoints, settings, clock, budgets, tokens, etags, skew }) })
     }
 
     pub(super) fn settings(&self) -> &Settings {
         &self.inner.settings
     }
 
+    /// What time it is at GitHub.
     pub(super) fn now(&self) -> Timestamp {
-        self.inner.clock.now()
+        self.inner.skew.there(self.inner.clock.now())
+    }
+
+    /// How far its clock is from ours.
+    pub(super) fn skew(&self) -> &Skew {
+        &self.inner.skew
+    }
+
+    /// What GitHub lets us do.
+    pub(super) fn budgets(&self) -> &Budgets {
+        &self.inner.budgets
     }
 
     /// Sends a request: within the budget, writes one at a time, with a fresh token after a 401.
     pub(super) async fn send(&self, credentials: &Credentials, request: &Request<'_>) -> Result<Answer, GitHubError> {
         let payer = credentials.payer();
-        let writes = request.method != Method::GET && request.route != GRAPHQL;
-        let writer = self.inner.budgets.writer(payer);
         // Asking for tokens creates no content, so the App itself need not wait.
-        let paced = writes && matches!(payer, Payer::Installation(_) | Payer::Person);
-        let turn = if paced { Some(writer.turn(self.inner.settings.write_gap, &self.inner.clock).await) } else { None };
-        let result = match credentials {
+        if request.reads() || !matches!(payer, Payer::Installation(_) | Payer::Person) {
+            return self.send_as(credentials, request).await;
+        }
+        let turn = self.inner.budgets.turn(payer).await?;
+        let result = self.send_as(credentials, request).await;
+        self.inner.budgets.give_back(turn, result.is_ok()).await;
+        result
+    }
+
+    async fn send_as(&self, credentials: &Credentials, request: &Request<'_>) -> Result<Answer, GitHubError> {
+        let payer = credentials.payer();
+        match credentials {
             Credentials::Anonymous => self.exchange(payer, None, request).await,
             Credentials::Person(token) => self.exchange(payer, Some(token), request).await,
-            Credentials::App(key) => {
-                let assertion = key.assertion(self.inner.clock.now())?;
-                self.exchange(payer, Some(&assertion), request).await
-            }
+            Credentials::App(key) => self.send_signed(key, request).await,
             Credentials::Installation { key, scope } => {
-                let slot = self.inner.tokens.slot(*scope, self.inner.clock.now());
+                let slot = self.inner.tokens.slot(*scope, self.now());
                 let token = self.installation_token(key, *scope, &slot).await?;
                 match self.exchange(payer, Some(&token), request).await {
                     // A token may be revoked before its time; nothing was done yet, so a write may be sent again too.
                     Err(GitHubError::Unauthorized(_)) => {
                         slot.refuse(&token);
                         let token = self.installation_token(key, *scope, &slot).await?;
-                        self.exchange(payer, Some(&token), request).await
+                        self.exchange(payer, Some(&token), request).await.map_err(refused_twice)
                     }
                     other => other,
                 }
             }
-        };
-        drop(turn);
-        result
-    }
-
-    async fn installation_token(
-        &self,
-        key: &AppKey,
-        scope: TokenScope,
-        slot: &TokenSlot,
-    ) -> Result<SecretString, GitHubError> {
-        if let Some(token) = slot.valid(self.inner.clock.now()) {
-            return Ok(token);
         }
-        let _renewing = slot.renewing.lock().await;
-        let now = self.inner.clock.now();
-        if let Some(token) = slot.valid(now) {
-            return Ok(token);
-        }
-        let TokenScope { installation, repository } = scope;
-        let what = match repository {
-            Some(repository) => format!("repository {repository} in installation {installation}"),
-            None => format!("installation {installation}"),
-        };
-        let request = Request {
-            method: Method::POST,
-            route: format!("/app/installations/{installation}/access_tokens"),
-            accept: JSON,
-            body: Some(repository.map_or_else(|| json!({}), |repository| json!({ "repository_ids": [repository] }))),
-            what: &what,
-            tenure: None,
-        };
-        let assertion = key.assertion(now)?;
-        let answer = self.exchange(Payer::App, Some(&assertion), &request).await.map_err(|error| match error {
-            GitHubError::NotFound(_) => GitHubError::Unauthorized(format!(
-                "installation {installation} is unknown; the App was uninstalled there, or the id and key are another App's"
-            )),
-            GitHubError::Forbidden(why) => GitHubError::Unauthorized(why),
-            GitHubError::Unprocessable(_) => GitHubError::NotFound(what.clone()),
-            other => other,
-        })?;
-        let wire::InstallationToken { token, expires_at } = answer.json("the installation token")?;
-        let expires: Timestamp =
-            expires_at.parse().map_err(|_| GitHubError::Unreadable("the installation token's expiry".into()))?;
-        slot.set(token.clone(), expires);
-        Ok(token)
     }
 
     /// One request and its answer, over redirects, with the ETag of the last answer.
-    async fn exchange(
+    pub(super) async fn exchange(
         &self,
         payer: Payer,
         token: Option<&SecretString>,
@@ -358,9 +346,7 @@ impl Connection {
             GRAPHQL => (Resource::GraphQl, inner.endpoints.graphql().to_owned()),
             route => (Resource::Core, inner.endpoints.rest(route)),
         };
-        if let Some(wait) = inner.budgets.exhausted(payer, resource, inner.clock.now()) {
-            return Err(GitHubError::RateLimited { wait });
-        }
+        inner.budgets.admit(payer, resource).await?;
         let key = etag::Key { payer, url: url.clone(), accept: request.accept };
         let known = if request.method == Method::GET { inner.etags.get(&key) } else { None };
         for _ in 0..=MAX_REDIRECTS {
@@ -368,8 +354,14 @@ impl Connection {
                 // Asked last of all: waiting for a turn or for a token may have taken longer than the lease.
                 tenure.ensure().await.map_err(|error| GitHubError::NotSent(error.to_string()))?;
             }
-            let (status, headers, body) = self.once(&url, token, request, known.as_ref().map(|(etag, _)| etag)).await?;
-            inner.budgets.note(payer, resource, &headers);
+            let answer = self.once(&url, token, request, known.as_ref().map(|(etag, _)| etag)).await;
+            let (status, headers, body) = match answer {
+                Ok(answer) => answer,
+                Err(error) => return Err(self.failed(payer, request, error)),
+            };
+            let sent_at = sent_at(&headers).unwrap_or_else(|| self.now());
+            inner.skew.note(sent_at, inner.clock.now());
+            inner.budgets.note(payer, resource, &headers, sent_at);
             metrics::counter!("secondlook_github_requests_total",
                 "method" => request.method.to_string(), "status" => status.as_str().to_owned())
             .increment(1);
@@ -383,12 +375,14 @@ impl Connection {
                     })?;
                 }
                 304 => {
+                    inner.budgets.answered(payer);
                     let Some((_, body)) = known else {
                         return Err(GitHubError::Unreadable(format!("304 for {} that was never read", request.what)));
                     };
                     return Ok(Answer { headers, body });
                 }
                 200..=299 => {
+                    inner.budgets.answered(payer);
                     let etag = headers.get(header::ETAG).and_then(|etag| etag.to_str().ok());
                     if let (&Method::GET, Some(etag)) = (&request.method, etag) {
                         inner.etags.put(key, etag, &body);
@@ -396,26 +390,30 @@ impl Connection {
                     return Ok(Answer { headers, body });
                 }
                 _ => {
-                    let now = inner.clock.now();
-                    let error = GitHubError::from_answer(status, &headers, &body, request.what, now);
-                    if let GitHubError::RateLimited { wait } = error {
-                        tracing::warn!(
-                            github.wait = wait.as_secs(),
-                            github.resource = resource.name(),
-                            "GitHub limits us"
-                        );
-                        if inner.budgets.exhausted(payer, resource, now).is_none() {
-                            inner.budgets.pause(
-                                payer,
-                                now.saturating_add(SignedDuration::try_from(wait).unwrap_or_default()).unwrap_or(now),
-                            );
-                        }
-                    }
-                    return Err(error);
+                    let error = GitHubError::from_answer(status, &headers, &body, request.what, sent_at);
+                    return Err(match error {
+                        GitHubError::RateLimited { wait } => self.limited(payer, resource, wait).await,
+                        error => self.failed(payer, request, error),
+                    });
                 }
             }
         }
         Err(GitHubError::Unreadable(format!("more than {MAX_REDIRECTS} redirects of {}", request.what)))
+    }
+
+    /// What a failed request comes to, once the breaker has heard of it.
+    fn failed(&self, payer: Payer, request: &Request<'_>, error: GitHubError) -> GitHubError {
+        // A token that nobody got to see does no harm either.
+        let harmless = request.reads() || payer == Payer::App;
+        self.inner.budgets.ended(payer, harmless, error)
+    }
+
+    /// GitHub limits a payer: everybody who pays from the same budget hears of it.
+    pub(super) async fn limited(&self, payer: Payer, resource: Resource, told: Duration) -> GitHubError {
+        self.inner.budgets.answered(payer);
+        let wait = self.inner.budgets.limited(payer, resource, told).await;
+        tracing::warn!(github.wait = wait.as_secs(), github.resource = resource.name(), "GitHub limits us");
+        GitHubError::RateLimited { wait }
     }
 
     async fn once(
@@ -468,6 +466,23 @@ impl Connection {
             Err(GitHubError::Unavailable(format!("no answer for {what} within {} s", limit.as_secs())))
         })
     }
+}
+
+/// A token that was made a moment ago is refused too.
+fn refused_twice(error: GitHubError) -> GitHubError {
+    match error {
+        GitHubError::Unauthorized(message) => GitHubError::Unauthorized(format!(
+            "{message}, also with a token that it gave a moment ago; see whether the App is suspended in this \
+             installation and whether a proxy changes the Authorization header, then requeue the job"
+        )),
+        other => other,
+    }
+}
+
+/// GitHub's own clock, at an answer.
+pub(super) fn sent_at(headers: &HeaderMap) -> Option<Timestamp> {
+    let date = headers.get(header::DATE)?.to_str().ok()?;
+    Some(jiff::fmt::rfc2822::parse(date).ok()?.timestamp())
 }
 
 /// The innermost cause: the outer ones only say that something failed.

@@ -41,13 +41,27 @@ pub enum GitHubError {
         /// How long to wait.
         wait: Duration,
     },
+    /// GitHub has failed so often in a row that it is left alone; nothing was sent.
+    #[error("GitHub keeps failing, so it is left alone for {} s; www.githubstatus.com may say more", .wait.as_secs())]
+    Resting {
+        /// How long to wait.
+        wait: Duration,
+    },
+    /// Little is left of the hour's requests, and that is kept for answers to people and reviews under way; nothing was
+    /// sent.
+    #[error("the rest of this hour's requests to GitHub is kept for answers to people; new reviews begin in {} s", .wait.as_secs())]
+    Reserved {
+        /// How long until the budget is filled again.
+        wait: Duration,
+    },
     /// A 5xx, a time-out or a cut connection. A write may have happened all the same.
     #[error("GitHub failed: {0}")]
     Unavailable(String),
     /// An answer that is not what the documentation promises.
     #[error("GitHub's answer cannot be read: {0}")]
     Unreadable(String),
-    /// A write was held back, because it is not certain that it is still ours to make; GitHub has not been asked.
+    /// A write was held back, because it is not certain that it is still ours to make, or whose turn it is; GitHub has not
+    /// been asked.
     #[error("nothing was sent to GitHub: {0}")]
     NotSent(String),
     /// An unexpected status.
@@ -64,7 +78,7 @@ impl GitHubError {
     /// Whether trying again can help.
     pub fn retry(&self) -> Retry {
         match self {
-            Self::RateLimited { wait } => Retry::After(*wait),
+            Self::RateLimited { wait } | Self::Resting { wait } | Self::Reserved { wait } => Retry::After(*wait),
             Self::Unavailable(_) | Self::Unreadable(_) | Self::NotSent(_) => Retry::Backoff,
             Self::Unprocessable(message) if message.contains("No commit found for SHA") => Retry::Backoff,
             _ => Retry::Never,

@@ -3,6 +3,7 @@
 //! How the platform really behaves (limits, truncations, all-or-nothing reviews) is noted where it is handled.
 
 pub mod auth;
+pub mod breaker;
 mod checks;
 pub mod client;
 mod comments;
@@ -18,7 +19,9 @@ pub mod pulls;
 pub mod rate;
 mod repository;
 mod reviews;
+pub mod skew;
 pub mod store;
+mod token;
 pub mod wire;
 
 use std::sync::Arc;

@@ -8,9 +8,12 @@ use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::client::{Answer, Connection, Credentials, GRAPHQL, JSON, RAW, RepositoryClient, Request, Settings};
+use super::client::{
+    Answer, Connection, Credentials, GRAPHQL, JSON, RAW, RepositoryClient, Request, Settings, sent_at,
+};
 use super::endpoint::segment;
 use super::error::GitHubError;
+use super::rate::Resource;
 use super::{Repository, wire};
 use crate::clock::SharedClock;
 use crate::queue::store::tenure::Tenure;
@@ -127,10 +130,25 @@ impl RepositoryClient {
             }
             _ if errors.is_empty() => Err(GitHubError::Unreadable(format!("no data for {what}"))),
             _ => {
-                let now = self.connection.now();
-                Err(GitHubError::from_graphql(&errors, &answer.headers, what, now))
+                let now = sent_at(&answer.headers).unwrap_or_else(|| self.connection.now());
+                Err(match GitHubError::from_graphql(&errors, &answer.headers, what, now) {
+                    GitHubError::RateLimited { wait } => {
+                        self.connection.limited(self.credentials.payer(), Resource::GraphQl, wait).await
+                    }
+                    error => error,
+                })
             }
         }
+    }
+
+    /// Whether new work that nobody asked for may begin: not when little is left of the hour's budget, as far as answers
+    /// have said.
+    ///
+    /// # Errors
+    /// [`GitHubError::Reserved`], with how long to wait.
+    pub fn spare(&self) -> Result<(), GitHubError> {
+        let reserved = self.connection.budgets().reserved(self.credentials.payer());
+        reserved.map_or(Ok(()), |wait| Err(GitHubError::Reserved { wait }))
     }
 
     /// Our limits.

@@ -84,6 +84,10 @@ pub(super) async fn run(
     if !asked && is_reviewed(&state, &now) {
         return Ok(End::Done);
     }
+    if !asked {
+        // What was begun is finished whatever is left of the hour's requests; what is new waits for more of them.
+        review.client.spare()?;
+    }
     review.review(&now, trigger, job, &loaded).await
 }
 

@@ -68,6 +68,16 @@ impl JobError {
     }
 }
 
+impl JobError {
+    /// Whether nothing failed: GitHub takes requests again later, and the job has to wait however often it comes too early.
+    fn waits_for_github(&self) -> bool {
+        matches!(
+            self,
+            Self::GitHub(GitHubError::RateLimited { .. } | GitHubError::Resting { .. } | GitHubError::Reserved { .. })
+        )
+    }
+}
+
 impl From<PublishError> for JobError {
     fn from(error: PublishError) -> Self {
         match error {
@@ -168,12 +178,19 @@ impl Worker {
         };
         let wait = match retry {
             Retry::Never => return Outcome::Failed(error.to_string()),
+            Retry::After(wait) if error.waits_for_github() => {
+                return Outcome::Postponed(self.later(wait), error.to_string());
+            }
             Retry::After(wait) => wait,
             Retry::Backoff => backoff(lease.attempt),
         };
+        Outcome::RetryAt(self.later(wait), error.to_string())
+    }
+
+    fn later(&self, wait: std::time::Duration) -> jiff::Timestamp {
         let now = self.app.clock.now();
         let wait = jiff::SignedDuration::try_from(wait).unwrap_or(jiff::SignedDuration::from_mins(60));
-        Outcome::RetryAt(now.checked_add(wait).unwrap_or(now), error.to_string())
+        now.checked_add(wait).unwrap_or(now)
     }
 }
 

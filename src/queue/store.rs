@@ -129,6 +129,9 @@ pub enum Outcome {
     Finished,
     /// Try again at this instant, counted as an attempt.
     RetryAt(Timestamp, String),
+    /// Go on at this instant, not counted: nothing failed, but what the job needs is not to be had before. However long
+    /// that takes, the job is not given up for it.
+    Postponed(Timestamp, String),
     /// Back to the queue at once and not counted: the process is stopping or a newer job interrupts. Where a newer job
     /// waits, or this one was cancelled, it goes away instead.
     Released,

@@ -231,6 +231,7 @@ fn report<J>(lease: &Lease<J>, outcome: &Outcome, kept: bool, last: bool, took: 
         Outcome::Finished if told => ("told", None),
         Outcome::Finished => ("finished", None),
         Outcome::Released => ("released", None),
+        Outcome::Postponed(_, reason) => ("postponed", Some(reason)),
         Outcome::RetryAt(_, reason) if !last => (if told { "tell_again" } else { "retry" }, Some(reason)),
         Outcome::RetryAt(_, reason) | Outcome::Failed(reason) => (if told { "untold" } else { "dead" }, Some(reason)),
     };
@@ -238,6 +239,7 @@ fn report<J>(lease: &Lease<J>, outcome: &Outcome, kept: bool, last: bool, took: 
     let reason = reason.map_or("", String::as_str);
     match word {
         "lost" => tracing::warn!(job.took_ms = took_ms, "A job lost its lease while it ran; its outcome is not kept"),
+        "postponed" => tracing::info!(job.took_ms = took_ms, job.reason = reason, "A job waits for what it needs"),
         "retry" => tracing::warn!(job.took_ms = took_ms, job.reason = reason, "A job failed and is tried again later"),
         "dead" => tracing::error!(job.took_ms = took_ms, job.reason = reason, "A job is given up"),
         "tell_again" => {

@@ -29,11 +29,9 @@ async fn several_instances_may_start_at_once(#[case] backend: Backend) {
     for db in opened {
         let db = db.unwrap();
         db.ping().await.unwrap();
-        let row = sqlx::query("SELECT CAST(count(*) AS BIGINT), CAST(max(version) AS BIGINT) FROM schema_version")
-            .fetch_one(db.pool())
-            .await
-            .unwrap();
-        assert_eq!(row.get::<i64, _>(0), row.get::<i64, _>(1), "each migration is applied once");
+        let counted = "SELECT CAST(count(*) AS BIGINT), CAST(max(version) AS BIGINT) FROM schema_version";
+        let row = sqlx::query(counted).fetch_one(db.pool()).await.unwrap();
+        assert_eq!(row.get::<i64, _>(0), row.get::<i64, _>(1), "each migration was applied once");
         db.close().await;
     }
 }

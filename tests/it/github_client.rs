@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rstest::rstest;
 use secondlook::clock::Clock;
 use secondlook::diff::Side;
 use secondlook::github::client::{AppCredentials, GitHubApp, RepositoryClient, Settings, convert_manifest};
@@ -176,6 +177,63 @@ async fn tokens_are_kept_narrowed_and_renewed() {
     bench.client("acme/other").pull_request(other.number).await.unwrap();
     assert_eq!(bench.gh.count(TOKENS), 4, "another repository has a token of its own");
     bench.gh.reckon();
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_twice_says_what_to_look_at() {
+    let bench = Bench::new().await;
+    let (pr, client) = bench.open(PullSpec::new(SMALL));
+    client.pull_request(pr.number).await.unwrap();
+    bench.gh.fault(Fault::status("GET /repos/*/*/pulls/*", 401, "Bad credentials").times(2));
+    let error = client.pull_request(pr.number).await.unwrap_err();
+    assert!(error.to_string().contains("suspended") && error.to_string().contains("requeue"), "{error}");
+    assert_eq!(bench.gh.count(TOKENS), 2);
+    client.pull_request(pr.number).await.unwrap();
+    bench.gh.reckon();
+}
+
+#[rstest]
+#[case::as_ours(0, 1)]
+#[case::a_minute_ahead(60, 1)]
+#[case::a_little_behind(-50, 1)]
+#[case::behind(-180, 2)]
+#[case::far_behind(-90_000, 2)]
+#[case::ahead(1_000, 2)]
+#[case::far_ahead(90_000, 2)]
+#[tokio::test]
+async fn a_clock_that_is_off_locks_nobody_out(#[case] ahead: i64, #[case] asked: usize) {
+    let bench = Bench::new().await;
+    let (pr, client) = bench.open(PullSpec::new(SMALL));
+    bench.gh.set_clock_ahead(jiff::SignedDuration::from_secs(ahead));
+    for _ in 0..3 {
+        client.pull_request(pr.number).await.unwrap();
+    }
+    assert_eq!(bench.gh.count(TOKENS), asked, "one is refused and one is kept");
+    bench.clock.advance(Duration::from_secs(59 * 60 + 1));
+    client.pull_request(pr.number).await.unwrap();
+    bench.app.identity().await.unwrap();
+    bench.clock.advance(Duration::from_secs(3 * 3_600));
+    client.pull_request(pr.number).await.unwrap();
+    // Waits are differences: they do not depend on whose clock is right.
+    let reset = bench.now().as_second() + ahead + 600;
+    bench.gh.fault(Fault::primary_limit("GET /repos/*/*/pulls/*", reset));
+    let error = client.pull_request(pr.number).await.unwrap_err();
+    assert_eq!(error, GitHubError::RateLimited { wait: Duration::from_secs(600) });
+    assert!(client.pull_request(pr.number).await.is_err());
+    bench.clock.advance(Duration::from_secs(601));
+    client.pull_request(pr.number).await.unwrap();
+    bench.gh.reckon();
+}
+
+#[tokio::test]
+async fn an_app_with_another_key_is_not_asked_for_again_and_again() {
+    let bench = Bench::new().await;
+    let (pr, client) = bench.open(PullSpec::new(SMALL));
+    bench.gh.set_clock_ahead(jiff::SignedDuration::from_secs(90_000));
+    bench.gh.fault(Fault::status(TOKENS, 401, "A JSON web token could not be decoded"));
+    let error = client.pull_request(pr.number).await.unwrap_err();
+    assert!(matches!(error, GitHubError::Unauthorized(_)), "{error}");
+    assert_eq!(bench.gh.count(TOKENS), 1);
 }
 
 #[tokio::test]

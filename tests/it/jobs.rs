@@ -75,9 +75,9 @@ impl Bench {
         };
         let app = App {
             history: ChatHistory::new(db.clone(), clock.clone()),
+            github: GitHubHandle::new(Some(self.app.clone()), db.clone()),
             db,
             clock,
-            github: GitHubHandle::new(Some(self.app.clone())),
             engine,
             public_url: None,
         };

@@ -25,6 +25,7 @@ mod hostile;
 mod intake;
 mod jobs;
 mod kill;
+mod limits;
 mod migrations;
 mod missed;
 mod moved;

@@ -48,8 +48,9 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
                 let done = fenced(concat!("DELETE FROM jobs", fence!()), of(lease)).execute(self.db.pool()).await?;
                 Ok(done.rows_affected() > 0)
             }
-            Outcome::Released => self.put_back(lease, None, "released").await,
-            Outcome::RetryAt(at, reason) if !self.is_last(lease) => self.put_back(lease, Some(*at), reason).await,
+            Outcome::Released => self.put_back(lease, None, false, "released").await,
+            Outcome::Postponed(at, reason) => self.put_back(lease, Some(*at), false, reason).await,
+            Outcome::RetryAt(at, reason) if !self.is_last(lease) => self.put_back(lease, Some(*at), true, reason).await,
             Outcome::Finished | Outcome::Failed(_) | Outcome::RetryAt(..) if told => self.lay_to_rest(lease).await,
             Outcome::Failed(reason) | Outcome::RetryAt(_, reason) => self.give_up(lease, reason).await,
             Outcome::Finished => Ok(false),
@@ -132,23 +133,29 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
         Ok(())
     }
 
-    /// Back to the queue at `at` and counted, or in its old place and not counted. The reason of a job that was given up
-    /// stays the one it was given up for.
-    async fn put_back(&self, lease: &Lease<J>, at: Option<Timestamp>, reason: &str) -> Result<bool, DbError> {
+    /// Back to the queue, at `at` or in its old place. The reason of a job that was given up stays the one it was given up
+    /// for.
+    async fn put_back(
+        &self,
+        lease: &Lease<J>,
+        at: Option<Timestamp>,
+        counted: bool,
+        reason: &str,
+    ) -> Result<bool, DbError> {
         for _ in 0..TRIES {
             if self.drop_unwanted(lease).await? {
                 return Ok(true);
             }
             let back = concat!(
                 "UPDATE jobs SET state = 'queued', worker = NULL, lease_until = NULL, interrupted = 0,
-                   attempt = attempt - $4, run_at = CASE WHEN $4 = 1 THEN run_at ELSE $5 END,
+                   attempt = attempt - $4, run_at = COALESCE($5, run_at),
                    reason = CASE WHEN given_up > 0 THEN reason ELSE $6 END",
                 fence!(),
                 " AND interrupted <> 2"
             );
             let back = fenced(back, of(lease))
-                .bind(i64::from(at.is_none()))
-                .bind(at.map_or(0, Timestamp::as_millisecond))
+                .bind(i64::from(!counted))
+                .bind(at.map(Timestamp::as_millisecond))
                 .bind(clip(reason))
                 .execute(self.db.pool())
                 .await

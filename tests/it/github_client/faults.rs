@@ -33,8 +33,8 @@ async fn every_fault_has_its_meaning() {
         (Fault::secondary_limit(PULL, Some("17")), "17 s", Retry::After(Duration::from_secs(17))),
         (Fault::secondary_limit(PULL, None), "60 s", Retry::After(Duration::from_secs(60))),
     ] {
-        // A secondary limit holds for all that is asked meanwhile.
-        bench.clock.advance(Duration::from_secs(60));
+        // A secondary limit holds for all that is asked meanwhile, and is forgotten an hour after.
+        bench.clock.advance(Duration::from_secs(2 * 3_600));
         bench.gh.fault(fault);
         let error = client.pull_request(pr.number).await.expect_err(kind);
         assert!(error.to_string().contains(kind), "{kind}: {error}");
@@ -63,7 +63,7 @@ async fn an_exhausted_budget_is_not_asked_again_before_its_reset() {
 
 #[tokio::test]
 async fn a_stuck_answer_is_given_up() {
-    let bench = Bench::with(|settings| settings.timeout = Duration::from_millis(200)).await;
+    let bench = Bench::with(|settings| settings.timeout = Duration::from_secs(2)).await;
     let (pr, client) = bench.open(PullSpec::new(SMALL));
     client.pull_request(pr.number).await.unwrap();
     let gate = Gate::new();

@@ -110,6 +110,8 @@ impl FakeGitHub {
             unread: Vec::new(),
             manifest_codes: BTreeSet::new(),
             used: HashMap::new(),
+            budget: 5_000,
+            ahead: jiff::SignedDuration::ZERO,
             next_id: 1_000,
         };
         let state = Arc::new(Mutex::new(state));
@@ -228,6 +230,18 @@ impl FakeGitHub {
         self.lock().tokens.clear();
     }
 
+    /// Leaves every token so many requests until the hour is over, of the 5,000 it had.
+    pub fn leave_budget(&self, left: u64) {
+        let mut state = self.lock();
+        state.used.clear();
+        state.budget = left;
+    }
+
+    /// Sets GitHub's clock ahead of the bot's (or behind it).
+    pub fn set_clock_ahead(&self, by: jiff::SignedDuration) {
+        self.lock().ahead = by;
+    }
+
     /// Puts a fault into the table.
     pub fn fault(&self, fault: Fault) {
         self.lock().faults.push(fault);
@@ -236,6 +250,11 @@ impl FakeGitHub {
     /// Makes it as slow as a network is: every answer takes so long.
     pub fn answer_after(&self, latency: std::time::Duration) {
         self.lock().latency = latency;
+    }
+
+    /// Ends all faults that are left.
+    pub fn recover(&self) {
+        self.lock().faults.clear();
     }
 
     /// The webhooks that are to be delivered, oldest first; the outbox is empty then.

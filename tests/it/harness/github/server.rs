@@ -259,10 +259,11 @@ fn write(state: &mut State, answer: Answer, asked: &HeaderMap, truncated: bool) 
     let who = asked.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let used = state.used.entry(who).or_default();
     *used += u64::from(!unchanged);
-    let remaining = 5_000_u64.saturating_sub(*used);
+    let remaining = state.budget.saturating_sub(*used);
     let reset = state.now().as_second() + 3_600;
     let status = if unchanged { StatusCode::NOT_MODIFIED } else { StatusCode::from_u16(answer.status).unwrap() };
-    let mut response = Response::builder().status(status);
+    let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&state.now()).unwrap();
+    let mut response = Response::builder().status(status).header(header::DATE, date);
     let told = |name: &str| answer.headers.iter().any(|(told, _)| told == name);
     for (name, value) in [
         ("x-ratelimit-limit", 5_000.to_string()),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use secondlook::clock::SharedClock;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -41,6 +41,10 @@ pub struct State {
     /// Codes of the manifest flow that were not yet exchanged.
     pub manifest_codes: BTreeSet<String>,
     pub used: HashMap<String, u64>,
+    /// Requests that each token may make in an hour.
+    pub budget: u64,
+    /// How far GitHub's clock is ahead of the bot's.
+    pub ahead: SignedDuration,
     pub next_id: u64,
 }
 
@@ -241,7 +245,7 @@ pub struct Sent {
 
 impl State {
     pub fn now(&self) -> Timestamp {
-        self.clock.now()
+        self.clock.now() + self.ahead
     }
 
     /// An id that nothing else has.

@@ -34,8 +34,19 @@ pub fn caller(state: &State, authorization: &str) -> Result<Caller, Answer> {
     };
     let claim = |name: &str| assertion.claims.get(name).and_then(Value::as_i64).unwrap_or_default();
     let now = state.now().as_second();
-    if claim("iat") > now || claim("exp") <= now || claim("exp") > now + 600 {
-        return Err(Answer::error(401, "'Expiration time' claim ('exp') is too far in the future"));
+    let expiry = "'Expiration time' claim ('exp')";
+    let wrong = if claim("exp") > now + 600 {
+        Some(format!("{expiry} is too far in the future"))
+    } else if claim("exp") <= now {
+        Some(format!("{expiry} must be a numeric value representing the future time at which the assertion expires"))
+    } else if claim("iat") > now {
+        let issue = "'Issued at' claim ('iat')";
+        Some(format!("{issue} must be an Integer representing the time that the assertion was issued"))
+    } else {
+        None
+    };
+    if let Some(wrong) = wrong {
+        return Err(Answer::error(401, &wrong));
     }
     if assertion.claims.get("iss").and_then(Value::as_str) != Some(&state.app.id.to_string()) {
         return Err(Answer::error(404, "Integration not found"));
