@@ -2,7 +2,7 @@
 //!
 //! Everything that waits compares a stored time with [`Clock::now`], so that tests hold time as a value.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -11,7 +11,15 @@ use jiff::Timestamp;
 pub trait Clock: Send + Sync {
     /// The current instant.
     fn now(&self) -> Timestamp;
+
+    /// The time since some moment of this process, whatever happens to the time of day in between. What [`Clock::now`]
+    /// does beyond it is a jump: a correction of the clock, or a machine that slept.
+    fn passed(&self) -> Duration {
+        STARTED.elapsed()
+    }
 }
+
+static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// A clock that many parts hold.
 pub type SharedClock = Arc<dyn Clock>;

@@ -320,6 +320,9 @@ fn queue_settings(layers: &Layers) -> Result<queue::Settings, ConfigError> {
     if let Some(workers) = between("queue.workers", section.workers, 1, 64)? {
         settings.workers = usize::try_from(workers).unwrap_or(settings.workers);
     }
+    if let Some(most) = between("queue.per_installation", section.per_installation, 1, 1_000)? {
+        settings.per_owner = u32::try_from(most).ok();
+    }
     if let Some(attempts) = between("queue.max_attempts", section.max_attempts, 1, 100)? {
         settings.max_attempts = u32::try_from(attempts).unwrap_or(settings.max_attempts);
     }

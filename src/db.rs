@@ -13,12 +13,15 @@
 //! they see the state before the transaction. And keep transactions short: no network call within one.
 
 mod backup;
+pub mod listen;
 mod open;
 mod postgres;
 mod schema;
 mod sqlite;
 
 use std::time::Duration;
+
+use secrecy::SecretString;
 
 use crate::retry::Retry;
 
@@ -42,6 +45,8 @@ pub type Tx<'a> = sqlx::Transaction<'a, sqlx::Any>;
 pub struct Db {
     pool: sqlx::AnyPool,
     backend: Backend,
+    /// Where PostgreSQL is, password and all, for a connection beside the pool.
+    server: Option<SecretString>,
 }
 
 /// A database fault.
@@ -132,7 +137,8 @@ impl Db {
     pub async fn connect(url: &str) -> Result<Self, DbError> {
         let target = open::Target::parse(url)?;
         let pool = target.open().await?;
-        let db = Self { pool, backend: target.backend() };
+        let server = (target.backend() == Backend::Postgres).then(|| url.into());
+        let db = Self { pool, backend: target.backend(), server };
         match schema::migrate(&db).await {
             Ok(()) => Ok(db),
             Err(error) => {

@@ -133,13 +133,19 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Whether the run may come further when it is gone on with later: a model or the database failed for now.
-    pub fn passes(&self) -> bool {
+    /// Whether and when the run may come further if it is gone on with later.
+    pub fn retry(&self) -> Retry {
         match self {
-            Self::Model(error) => error.retry() != Retry::Never,
-            Self::Store(error) => error.retry() != Retry::Never,
-            Self::Interrupted | Self::Waiting(_) | Self::Limit(_) => false,
+            Self::Model(error) => error.retry(),
+            Self::Store(error) => error.retry(),
+            Self::Interrupted => Retry::Backoff,
+            Self::Waiting(_) | Self::Limit(_) => Retry::Never,
         }
+    }
+
+    /// Whether a model or the database failed for now.
+    pub fn passes(&self) -> bool {
+        !matches!(self, Self::Interrupted) && self.retry() != Retry::Never
     }
 }
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use super::{FAILED, Failure, output};
+use super::{FAILED, Failure, jobs, output};
 use crate::chat::openai::{OpenAiModel, Settings};
 use crate::clock::{SharedClock, SystemClock};
 use crate::config::Config;
@@ -97,15 +97,15 @@ async fn letters(db: Db, clock: SharedClock, config: &Config) -> Vec<Check> {
                 .iter()
                 .take(MOST_LETTERS)
                 .map(|letter| {
-                    let text = format!(
-                        "{} {} was given up after {} tries: {}",
-                        letter.kind, letter.key, letter.attempts, letter.reason
-                    );
-                    bad("jobs", format!("{text}; mend that, then ask for the review again with `/secondlook review`"))
+                    let mend = format!("mend that, then run `secondlook jobs requeue {}`", letter.id);
+                    bad("jobs", format!("{}; {mend}", jobs::in_words(letter)))
                 })
                 .collect();
             if letters.len() > MOST_LETTERS {
-                checks.push(note("jobs", format!("{} more were given up", letters.len() - MOST_LETTERS)));
+                checks.push(note(
+                    "jobs",
+                    format!("{} more were given up: `secondlook jobs list`", letters.len() - MOST_LETTERS),
+                ));
             }
             checks
         }

@@ -1,4 +1,4 @@
-//! The command line: `serve`, `review`, `doctor`, `backup`, `schema`.
+//! The command line: `serve`, `review`, `doctor`, `jobs`, `backup`, `schema`.
 //!
 //! Only the result goes to standard output; progress and complaints go to standard error. A complaint is one sentence
 //! that says what to do. Exit codes: 0 well, 1 findings at or above `--fail-on`, 2 it could not be done.
@@ -6,6 +6,7 @@
 pub mod change;
 pub mod doctor;
 pub mod git;
+pub mod jobs;
 pub mod output;
 pub mod progress;
 pub mod pull;
@@ -67,6 +68,9 @@ pub enum Command {
         /// Where the copy goes; nothing is overwritten
         file: PathBuf,
     },
+    /// List the jobs of a server, put back what was given up, or discard it
+    #[command(subcommand)]
+    Jobs(jobs::JobsCommand),
     /// Print a JSON Schema
     Schema {
         /// Of what
@@ -155,6 +159,12 @@ fn dispatch(arguments: Arguments, environment: Environment) -> Result<ExitCode, 
                 .map_err(|error| Failure(error.to_string()))?;
             say(&format!("secondlook: copied the database to {}", file.display()));
             Ok(ExitCode::SUCCESS)
+        }
+        Command::Jobs(jobs) => {
+            let layers = layers(&settings, Flags::new(), environment, FileChoice::WorkingDirectory)?;
+            let config = Config::load(&layers)?;
+            logs::start(config.log.as_deref().unwrap_or(logs::QUIET), config.log_format).map_err(Failure)?;
+            runtime()?.block_on(jobs::run(jobs, &config))
         }
         Command::Serve(serve) => {
             let mut flags = Flags::new();

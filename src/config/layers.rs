@@ -147,6 +147,9 @@ pub struct OpenAiSection {
 pub struct QueueSection {
     /// Jobs run at the same time by this process (1 to 64, default 4).
     pub workers: Option<u64>,
+    /// Jobs of one installation that run at the same time in all instances together (1 to 1000; no limit when left out:
+    /// installations take turns anyway).
+    pub per_installation: Option<u64>,
     /// Tries before a job is given up (1 to 100, default 8).
     pub max_attempts: Option<u64>,
     /// How long a claim lasts without being extended (5 to 3600 seconds, default 60).

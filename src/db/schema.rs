@@ -12,6 +12,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("missed_deliveries", include_str!("migrations/0004_missed_deliveries.sql")),
     ("reconciliation", include_str!("migrations/0005_reconciliation.sql")),
     ("github_limits", include_str!("migrations/0006_github_limits.sql")),
+    ("turns", include_str!("migrations/0007_turns.sql")),
 ];
 
 /// Applies what is missing.

@@ -162,10 +162,61 @@ impl Job {
         }
     }
 
+    /// What it does, as people say it: `review of acme/app#7`.
+    pub fn in_words(&self) -> String {
+        let pull = |pull: &PullRef| format!("{}#{}", pull.repository.full_name(), pull.number);
+        let commit = |sha: &str| sha.get(..7).unwrap_or(sha).to_owned();
+        match self {
+            Self::ReviewPullRequest { pull: of, .. } => format!("review of {}", pull(of)),
+            Self::ReplyToComment { pull: of, comment } => format!("answer to comment {comment} in {}", pull(of)),
+            Self::RunCommand { pull: of, comment } => format!("command of comment {comment} in {}", pull(of)),
+            Self::ClosePullRequest { pull: of } => format!("end of work on {}", pull(of)),
+            Self::ReportMergeGroup { repository, head_sha, .. } => {
+                format!("check of the merge queue of {} at {}", repository.full_name(), commit(head_sha))
+            }
+            Self::RerunCheck { repository, head_sha, .. } => {
+                format!("re-run of the check of {} at {}", repository.full_name(), commit(head_sha))
+            }
+            Self::ForgetRepositories { installation, repositories } if repositories.is_empty() => {
+                format!("deletion of what is kept of installation {installation}")
+            }
+            Self::ForgetRepositories { installation, repositories } => {
+                let count = repositories.len();
+                format!("deletion of what is kept of {count} removed repositories of installation {installation}")
+            }
+            Self::FetchMissedDeliveries => "search for deliveries that did not arrive".to_owned(),
+            Self::ReconcilePulls => "comparison of open pull requests with what was reviewed".to_owned(),
+            Self::ForgetOldDeliveries => "deletion of old deliveries".to_owned(),
+        }
+    }
+
+    /// Whose turn it takes: that of its repository, among those of the installation. Rounds of our own are nobody's.
+    fn tenant(&self) -> (u64, u64) {
+        match self {
+            Self::ReviewPullRequest { pull, .. }
+            | Self::ReplyToComment { pull, .. }
+            | Self::RunCommand { pull, .. }
+            | Self::ClosePullRequest { pull } => (pull.installation, pull.repository.id),
+            Self::ReportMergeGroup { installation, repository, .. }
+            | Self::RerunCheck { installation, repository, .. } => (*installation, repository.id),
+            Self::ForgetRepositories { installation, .. } => (*installation, 0),
+            Self::FetchMissedDeliveries | Self::ReconcilePulls | Self::ForgetOldDeliveries => (0, 0),
+        }
+    }
+
     /// The job as the queue takes it, not before `run_at`. Reviews replace older ones of their key; the rest waits side
     /// by side.
     pub fn due(self, run_at: Timestamp) -> NewJob<Self> {
         let supersedes = matches!(self, Self::ReviewPullRequest { .. });
-        NewJob { kind: self.kind(), key: self.key(), run_at, supersedes, job: self }
+        let (installation, repository) = self.tenant();
+        NewJob {
+            kind: self.kind(),
+            key: self.key(),
+            owner: installation.to_string(),
+            tenant: format!("{installation}/{repository}"),
+            run_at,
+            supersedes,
+            job: self,
+        }
     }
 }

@@ -5,19 +5,23 @@
 //! is left to a job for the newer head, which the event of the push has made or, should it be lost, this one makes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::check::{self, ended, unfinished};
 use super::worker::{End, JobError, Worker};
 use super::{Job, PullRef, Trigger};
+use crate::agent::graph::RunError;
 use crate::diff::interdiff::{hunk_keys, new_hunks};
 use crate::github::client::RepositoryClient;
 use crate::github::error::GitHubError;
 use crate::github::{CheckRun, CheckStatus, Conclusion, PullFile, PullRequest};
 use crate::queue::Lease;
 use crate::queue::worker::Stop;
+use crate::retry::backoff;
 use crate::review::change::{Change, ChangedFile, Engine, Interrupted, ProgressSink, review_change};
 use crate::review::coverage::FileCoverage;
 use crate::review::ledger::Ledger;
+use crate::review::markdown::sanitise_line;
 use crate::review::policy::{self, Automatic, LoadedPolicy, POLICY_PATH, Policy};
 use crate::review::publish::plan::{RoundPlan, reviews};
 use crate::review::publish::store::OpenRound;
@@ -26,6 +30,13 @@ use crate::review::render::check::{Round, conclusion, summary, title};
 use crate::review::report::Report;
 use crate::review::store::{PullState, PullStore, ReviewedHunks};
 use crate::tool::remote::Remote;
+
+/// How many times longer than usual a review waits of which no file could be reviewed: with the usual eight tries close to
+/// two hours, as outages of providers last longer than those of a single request.
+const OUTAGE_PATIENCE: u32 = 4;
+
+/// Tries after which a few files that still fail do not keep what was found in the others from being said.
+const TRIES_FOR_A_FILE: u32 = 3;
 
 /// One review of one pull request.
 struct Review<'w> {
@@ -45,7 +56,7 @@ pub(super) async fn run(
     lease: &Lease<Job>,
     stop: &Stop,
 ) -> Result<End, JobError> {
-    let (client, job) = (worker.client(pull.installation, &pull.repository, stop)?, lease.id.as_str());
+    let client = worker.client(pull.installation, &pull.repository, stop)?;
     let last_try = lease.attempt >= worker.queue.settings().max_attempts;
     let review = Review { worker, pull, client, store: worker.pulls(stop), stop, last_try };
     let asked = matches!(trigger, Trigger::Asked | Trigger::AskedForNew);
@@ -61,7 +72,7 @@ pub(super) async fn run(
             && round.plan.head == now.head_sha
             && (round.plan.base == now.base_sha || round.plan.base_ref == now.base_ref);
         if current {
-            let own = round.plan.job == job;
+            let own = round.plan.job == lease.id;
             let end = review.finish(round).await?;
             if own || !asked || end == End::Stopped {
                 return Ok(end);
@@ -88,7 +99,7 @@ pub(super) async fn run(
         // What was begun is finished whatever is left of the hour's requests; what is new waits for more of them.
         review.client.spare()?;
     }
-    review.review(&now, trigger, job, &loaded).await
+    review.review(&now, trigger, lease, &loaded).await
 }
 
 /// Says by the check run that a review is given up: neutral, with the reason. Where none is open the review failed before
@@ -168,7 +179,7 @@ impl Review<'_> {
         &self,
         now: &PullRequest,
         trigger: Trigger,
-        job: &str,
+        lease: &Lease<Job>,
         loaded: &LoadedPolicy,
     ) -> Result<End, JobError> {
         let check = self.open_check(now).await?;
@@ -186,13 +197,14 @@ impl Review<'_> {
             unlisted: listed.unlisted,
             source: Arc::new(Remote::new(self.client.clone(), now.head_sha.clone())),
         };
-        let progress: ProgressSink = Arc::new(|progress| tracing::debug!(?progress, "review"));
         let app = &self.worker.app;
-        let mut engine = Engine { purse: app.purse(self.pull.ids(), &loaded.policy.budget), ..app.engine.clone() };
-        engine.limits.patient = !self.last_try;
-        let mut report = match review_change(&change, &loaded.policy, &engine, &self.stop.token, &progress).await {
+        let engine = Engine { purse: app.purse(self.pull.ids(), &loaded.policy.budget), ..app.engine.clone() };
+        let mut report = match self.read(&change, &loaded.policy, engine, lease.attempt).await {
             Ok(report) => report,
-            Err(Interrupted { later: Some(error), .. }) if !self.stop.token.is_cancelled() => return Err(error.into()),
+            Err(Interrupted { later: Some(fault), partial }) if !self.stop.token.is_cancelled() => {
+                let times = if partial.coverage.reviewed() > 0 { 1 } else { OUTAGE_PATIENCE };
+                return self.put_off(check, now, fault, backoff(lease.attempt) * times).await;
+            }
             Err(Interrupted { .. }) => return Ok(End::Stopped),
         };
         if self.stop.token.is_cancelled() {
@@ -219,7 +231,7 @@ impl Review<'_> {
         let conclusion = conclusion(&report, &standing, loaded.policy.review.fail_on);
         let run = ended(self.pull, &now.head_sha, conclusion, &title(&round), summary(&round));
         let plan = RoundPlan {
-            job: job.to_owned(),
+            job: lease.id.clone(),
             base_ref: now.base_ref.clone(),
             base: now.base_sha.clone(),
             head: now.head_sha.clone(),
@@ -228,6 +240,47 @@ impl Review<'_> {
         };
         let open = self.store.plan_round(self.pull.ids(), &plan, &planned, &report.findings).await?;
         self.finish(open).await
+    }
+
+    /// Reviews the files. One that a model or the database failed for now is tried again later, with all that is not
+    /// finished; but not for ever while there is something to say about the others.
+    async fn read(
+        &self,
+        change: &Change,
+        policy: &Policy,
+        mut engine: Engine,
+        attempt: u32,
+    ) -> Result<Report, Interrupted> {
+        let progress: ProgressSink = Arc::new(|progress| tracing::debug!(?progress, "review"));
+        engine.limits.patient = !self.last_try;
+        let read = review_change(change, policy, &engine, &self.stop.token, &progress).await;
+        match &read {
+            Err(Interrupted { later: Some(_), partial })
+                if attempt >= TRIES_FOR_A_FILE && partial.coverage.reviewed() > 0 =>
+            {
+                // What is finished comes from its checkpoint.
+                engine.limits.patient = false;
+                review_change(change, policy, &engine, &self.stop.token, &progress).await
+            }
+            _ => read,
+        }
+    }
+
+    /// Leaves a review that a passing fault holds up to a later try, which goes on from the checkpoints; the check says so.
+    async fn put_off(
+        &self,
+        check: Option<u64>,
+        now: &PullRequest,
+        fault: RunError,
+        wait: Duration,
+    ) -> Result<End, JobError> {
+        if let Some(id) = check {
+            let words = format!("{}.\n\nThe review goes on by itself.", sanitise_line(&fault.to_string(), 1_000));
+            let run = ended(self.pull, &now.head_sha, Conclusion::Neutral, "Waiting to try again", words);
+            check::end(&self.client, id, &CheckRun { status: CheckStatus::InProgress, conclusion: None, ..run })
+                .await?;
+        }
+        Err(JobError::PutOff(fault, wait))
     }
 
     /// Has the present head reviewed. The event of a push does the same, and the two become one job.

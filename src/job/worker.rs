@@ -1,5 +1,7 @@
 //! Does the jobs, and says what became of them in the queue's words.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::reach::{Fate, fate};
@@ -49,6 +51,9 @@ pub(super) enum JobError {
     /// The database failed.
     #[error(transparent)]
     Store(#[from] DbError),
+    /// Files could not be reviewed for now; the wait is the least there is.
+    #[error("{0}")]
+    PutOff(RunError, Duration),
     /// The agent gave no answer.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -60,10 +65,11 @@ impl JobError {
             Self::NotConfigured => Retry::Backoff,
             Self::GitHub(error) => error.retry(),
             Self::Store(error) => error.retry(),
-            Self::Run(RunError::Model(error)) => error.retry(),
-            Self::Run(RunError::Store(error)) => error.retry(),
-            Self::Run(RunError::Interrupted) => Retry::Backoff,
-            Self::Run(RunError::Limit(_) | RunError::Waiting(_)) => Retry::Never,
+            Self::Run(error) => error.retry(),
+            Self::PutOff(error, least) => match error.retry() {
+                Retry::After(wait) => Retry::After(wait.max(*least)),
+                Retry::Backoff | Retry::Never => Retry::After(*least),
+            },
         }
     }
 }

@@ -3,6 +3,9 @@
 //! - Jobs of one key never overlap. A newer job that supersedes replaces a queued older one of its kind and key, and asks
 //!   a running one to stop at its next checkpoint; that one never comes back beside it. Other jobs of one key wait side by
 //!   side and run one after the other, oldest first.
+//! - Workers of all instances learn of a job when it is committed (PostgreSQL), of their own instance when it is announced,
+//!   and at the latest when they next look.
+//! - A job belongs to a tenant and that to an owner; they take turns, so that none starves another.
 //! - A cancelled key loses what waits, and what runs when it next looks.
 //! - A claim is a lease, extended while the job runs and fenced by attempt number: a worker that lost its lease cannot
 //!   finish the job.
@@ -24,6 +27,11 @@ pub struct NewJob<J> {
     pub kind: &'static str,
     /// Jobs of one key never run at the same time. At most 1,000 bytes.
     pub key: String,
+    /// Who owns the tenant, such as an installation: owners take turns. At most 1,000 bytes.
+    pub owner: String,
+    /// On whose behalf it runs, such as a repository, by a name that no other owner's tenant has: the tenants of an owner
+    /// take turns. At most 1,000 bytes.
+    pub tenant: String,
     /// Not before this instant.
     pub run_at: Timestamp,
     /// Whether it replaces a queued job of the same kind and key and interrupts a running one.
@@ -62,12 +70,16 @@ pub struct Settings {
     pub max_attempts: u32,
     /// Jobs run at the same time by one process.
     pub workers: usize,
+    /// Jobs of one owner that run at the same time in all processes together, whoever else waits; no limit when none.
+    pub per_owner: Option<u32>,
     /// How long a stopping process waits for jobs to reach their next checkpoint.
     pub grace: Duration,
     /// How often an idle worker looks for due work when nothing woke it.
     pub poll: Duration,
     /// Bytes of memory near which no further job begins; no bound without.
     pub max_memory: Option<u64>,
+    /// How often a running job looks whether a newer one wants its place when nothing said so, however long its lease is.
+    pub look: Duration,
 }
 
 impl Default for Settings {
@@ -76,9 +88,11 @@ impl Default for Settings {
             lease: Duration::from_secs(60),
             max_attempts: 8,
             workers: 4,
+            per_owner: None,
             grace: Duration::from_secs(25),
             poll: Duration::from_secs(1),
             max_memory: None,
+            look: Duration::from_secs(5),
         }
     }
 }

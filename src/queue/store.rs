@@ -7,7 +7,6 @@
 //!
 //! # Races that are known, and why they are harmless
 //!
-//! - Two PostgreSQL workers may pick two jobs of one key at the same moment; the index refuses one, which looks again.
 //! - A push may arrive while the older job is just being claimed, so that there is nothing to interrupt yet. Therefore an
 //!   extension looks for a newer waiting job itself instead of trusting the flag alone.
 //! - Whoever touches a running row and a queued row of its key takes the running one first, so that PostgreSQL never
@@ -26,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Lease, NewJob, Settings};
 use crate::clock::SharedClock;
-use crate::db::{Backend, Db, DbError, Tx};
+use crate::db::{Db, DbError, Tx};
 use crate::ids::new_id;
 use tenure::Tenure;
 
@@ -37,27 +36,17 @@ const CLAIM_TRIES: u32 = 8;
 /// claimed would stand in everybody's way.
 const LONGEST_KEY: usize = 1_000;
 
+/// On which instances tell each other that something was enqueued or cancelled.
+pub(super) const CHANNEL: &str = "secondlook_jobs";
+
 /// Bytes kept of a reason.
 const REASON_BYTES: usize = 2_000;
 
-/// The claim up to where PostgreSQL's row lock stands.
-macro_rules! claim_start {
-    () => {
-        "UPDATE jobs SET state = 'running', worker = $1, lease_until = $2, attempt = attempt + 1, interrupted = 0
-         WHERE id = (
-           SELECT waiting.id FROM jobs waiting
-           WHERE waiting.state = 'queued' AND waiting.run_at <= $3 AND NOT EXISTS (
-             SELECT 1 FROM jobs busy WHERE busy.key = waiting.key AND busy.state = 'running')
-           ORDER BY waiting.run_at, waiting.enqueued_at, waiting.id LIMIT 1"
-    };
-}
-
-/// The rest of it.
-macro_rules! claim_end {
-    () => {
-        ") RETURNING id, kind, key, attempt, worker, enqueued_at, payload, given_up, reason"
-    };
-}
+/// Takes one waiting row, if nobody changed it since it was picked.
+const TAKE: &str = "
+    UPDATE jobs SET state = 'running', worker = $1, lease_until = $2, attempt = attempt + 1, interrupted = 0
+    WHERE id = $4 AND state = 'queued' AND run_at <= $3
+    RETURNING id, kind, key, attempt, worker, enqueued_at, payload, given_up, reason";
 
 /// Only the row of one lease, and only while it holds.
 macro_rules! fence {
@@ -76,10 +65,12 @@ macro_rules! replaced {
 
 // After the macros, which they use.
 mod ending;
+mod jump;
 pub mod letter;
 mod overview;
 mod standing;
 pub mod tenure;
+mod turn;
 
 /// Extends a lease and says whether a newer job waits in its place.
 const EXTEND: &str = concat!(
@@ -96,6 +87,7 @@ pub struct Queue<J> {
     clock: SharedClock,
     settings: Settings,
     changed: Arc<watch::Sender<()>>,
+    watched: Arc<jump::Watched>,
     job: std::marker::PhantomData<fn() -> J>,
 }
 
@@ -106,6 +98,7 @@ impl<J> Clone for Queue<J> {
             clock: self.clock.clone(),
             settings: self.settings.clone(),
             changed: self.changed.clone(),
+            watched: self.watched.clone(),
             job: self.job,
         }
     }
@@ -139,6 +132,16 @@ pub enum Outcome {
     Failed(String),
 }
 
+/// What came of one try to claim.
+enum Claimed {
+    /// Nothing may run now.
+    Nothing,
+    /// The job was taken or changed in between.
+    Changed,
+    /// This row.
+    Row(AnyRow),
+}
+
 /// Numbers for health and metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Depth {
@@ -155,7 +158,8 @@ pub struct Depth {
 impl<J> Queue<J> {
     /// A queue over `db`.
     pub fn new(db: Db, clock: SharedClock, settings: Settings) -> Self {
-        Self { db, clock, settings, changed: Arc::new(watch::Sender::new(())), job: std::marker::PhantomData }
+        let changed = Arc::new(watch::Sender::new(()));
+        Self { db, clock, settings, changed, watched: Arc::default(), job: std::marker::PhantomData }
     }
 
     /// Its times and counts.
@@ -169,9 +173,14 @@ impl<J> Queue<J> {
     }
 
     /// Tells the workers of this process that something was enqueued or cancelled. To be called after the commit; without
-    /// it they find out at their next look.
+    /// it they find out at their next look. Those of other processes are told by the commit itself, on PostgreSQL.
     pub fn announce(&self) {
         self.changed.send_replace(());
+    }
+
+    /// The database it is in.
+    pub(super) fn db(&self) -> &Db {
+        &self.db
     }
 
     /// Sees every later [`Queue::announce`].
@@ -209,7 +218,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
     /// # Errors
     /// When the statement fails, or the key is longer than 1,000 bytes; the caller's transaction is then to be dropped.
     pub async fn enqueue(&self, tx: &mut Tx<'_>, job: &NewJob<J>) -> Result<String, DbError> {
-        if job.key.len() > LONGEST_KEY {
+        if [&job.key, &job.owner, &job.tenant].iter().any(|name| name.len() > LONGEST_KEY) {
             return Err(DbError::Corrupt { what: "key of a job", reason: format!("over {LONGEST_KEY} bytes") });
         }
         let payload = serde_json::to_string(&job.job)
@@ -231,13 +240,13 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
                 .await?;
         }
         let row = sqlx::query(
-            "INSERT INTO jobs (id, kind, key, state, payload, run_at, enqueued_at, supersedes)
-             VALUES ($1, $2, $3, 'queued', $4, $5, $6, $7)
+            "INSERT INTO jobs (id, kind, key, state, payload, run_at, enqueued_at, supersedes, owner, tenant, written_at)
+             VALUES ($1, $2, $3, 'queued', $4, $5, $6, $7, $8, $9, $6)
              ON CONFLICT (kind, key) WHERE state = 'queued' AND supersedes = 1 DO UPDATE SET
-               payload = excluded.payload,
+               payload = excluded.payload, owner = excluded.owner, tenant = excluded.tenant,
                run_at = CASE WHEN jobs.attempt = 0 AND jobs.run_at < excluded.run_at
                              THEN jobs.run_at ELSE excluded.run_at END,
-               enqueued_at = excluded.enqueued_at, attempt = 0, reason = NULL, given_up = 0, given_up_at = NULL
+               enqueued_at = excluded.enqueued_at, written_at = excluded.written_at, attempt = 0, reason = NULL, given_up = 0, given_up_at = NULL
              RETURNING id",
         )
         .bind(new_id())
@@ -247,8 +256,11 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
         .bind(job.run_at.as_millisecond())
         .bind(self.now())
         .bind(i64::from(job.supersedes))
+        .bind(&job.owner)
+        .bind(&job.tenant)
         .fetch_one(&mut **tx)
         .await?;
+        self.db.notify(tx, CHANNEL).await?;
         Ok(row.try_get(0)?)
     }
 
@@ -264,42 +276,65 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
             .execute(&mut **tx)
             .await?;
         sqlx::query("DELETE FROM jobs WHERE key = $1 AND state = 'queued'").bind(key).execute(&mut **tx).await?;
+        self.db.notify(tx, CHANNEL).await?;
         Ok(())
     }
 
-    /// Takes the next due job whose key is not running, or one whose lease ran out. The holder's name in the lease is
-    /// `worker` and an id of this claim, so that even the same worker is fenced from its own earlier claims.
+    /// Takes the due job whose turn it is (see [`turn`]) and whose key is not running, or one whose lease ran out. The
+    /// holder's name in the lease is `worker` and an id of this claim, so that even the same worker is fenced from its own
+    /// earlier claims.
     ///
     /// # Errors
     /// When the statement fails.
     pub async fn claim(&self, worker: &str) -> Result<Option<Lease<J>>, DbError> {
-        self.settle_expired().await?;
-        // SQLite has one writer; on PostgreSQL, rows that others are about to take are passed over without waiting.
-        let sql = match self.db.backend() {
-            Backend::Sqlite => concat!(claim_start!(), claim_end!()),
-            Backend::Postgres => concat!(claim_start!(), " FOR UPDATE OF waiting SKIP LOCKED", claim_end!()),
-        };
+        if self.trusts_the_time().await? {
+            self.settle_expired().await?;
+        }
         let mut tries = 0;
-        while tries < CLAIM_TRIES {
-            let row = sqlx::query(sql)
-                .bind(format!("{worker}/{}", new_id()))
-                .bind(self.lease_end())
-                .bind(self.now())
-                .fetch_optional(self.db.pool())
-                .await
-                .map_err(DbError::from);
-            match row {
-                Ok(None) => return Ok(None),
-                Ok(Some(row)) => match read_lease(&row) {
-                    Ok(lease) => return Ok(Some(lease)),
-                    Err(DbError::Corrupt { what, reason }) => self.put_aside(&row, what, &reason).await?,
-                    Err(error) => return Err(error),
-                },
-                Err(error) if error.is_unique_violation() => tries += 1,
+        while tries < CLAIM_TRIES && self.anything_due().await? {
+            let row = match self.try_claim(worker).await {
+                Ok(Claimed::Nothing) => return Ok(None),
+                Ok(Claimed::Row(row)) => row,
+                Ok(Claimed::Changed) => {
+                    tries += 1;
+                    continue;
+                }
+                // An older version claims without taking turns.
+                Err(error) if error.is_unique_violation() || error.is_conflict() => {
+                    tries += 1;
+                    continue;
+                }
                 Err(error) => return Err(error),
+            };
+            match read_lease(&row) {
+                Err(DbError::Corrupt { what, reason }) => self.put_aside(&row, what, &reason).await?,
+                lease => return lease.map(Some),
             }
         }
         Ok(None)
+    }
+
+    async fn try_claim(&self, worker: &str) -> Result<Claimed, DbError> {
+        let mut tx = self.begin_claim().await?;
+        let Some(next) = self.next(&mut tx).await? else {
+            // By word and not by the drop, which would hold the right to claim a little longer.
+            tx.rollback().await?;
+            return Ok(Claimed::Nothing);
+        };
+        let row = sqlx::query(TAKE)
+            .bind(format!("{worker}/{}", new_id()))
+            .bind(self.lease_end())
+            .bind(self.now())
+            .bind(&next.id)
+            .fetch_optional(&mut *tx)
+            .await?;
+        let Some(row) = row else {
+            tx.rollback().await?;
+            return Ok(Claimed::Changed);
+        };
+        self.note_served(&mut tx, &next).await?;
+        tx.commit().await?;
+        Ok(Claimed::Row(row))
     }
 
     /// Extends a lease and learns whether to go on. Writes nothing when the lease is lost.

@@ -17,14 +17,14 @@ use tracing::Instrument;
 
 use super::Lease;
 use super::store::tenure::Tenure;
-use super::store::{Hold, Outcome, Queue};
+use super::store::{CHANNEL, Hold, Outcome, Queue};
 use crate::db::DbError;
 use crate::ids::new_id;
 use crate::retry;
 use crate::room::Room;
 
-/// A running job looks at least this often whether a newer one wants its place, however long its lease is.
-const LOOK: Duration = Duration::from_secs(5);
+/// Pause before another try to hear the other instances.
+const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 
 /// How often the gauges of the queue are brought up to date.
 const GAUGES: Duration = Duration::from_secs(10);
@@ -96,6 +96,7 @@ pub async fn run_forever<J>(
         let worker = format!("{process}-{slot}");
         tasks.spawn(run_slot(queue.clone(), handler.clone(), room.clone(), wake.clone(), shutdown.clone(), worker));
     }
+    tasks.spawn(hear_others(queue.clone(), shutdown.clone()));
     tasks.spawn(keep_gauges(queue, room, shutdown));
     while tasks.join_next().await.is_some() {}
 }
@@ -258,6 +259,31 @@ async fn out_of_grace(shutdown: &CancellationToken, grace: Duration) {
     tokio::time::sleep(grace).await;
 }
 
+/// Wakes the workers of this process, and the heartbeats of its jobs, when another instance enqueues or cancels. Where
+/// that fails, or the database has no such thing, they find out at their next look.
+async fn hear_others<J>(queue: Queue<J>, shutdown: CancellationToken) {
+    loop {
+        let listening = async {
+            let Some(mut listener) = queue.db().listen(CHANNEL).await? else { return Ok(()) };
+            loop {
+                // What came before we listened is told too.
+                queue.announce();
+                listener.heard().await?;
+            }
+        };
+        let ended: Result<(), DbError> = tokio::select! {
+            () = shutdown.cancelled() => return,
+            ended = listening => ended,
+        };
+        let Err(error) = ended else { return };
+        tracing::warn!(error = %error, "Other instances cannot be heard; the queue is looked at from time to time meanwhile");
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(LISTEN_AGAIN) => {}
+        }
+    }
+}
+
 /// Keeps the queue's gauges up to date until `shutdown`.
 async fn keep_gauges<J>(queue: Queue<J>, room: Room, shutdown: CancellationToken) {
     loop {
@@ -295,7 +321,7 @@ impl Drop for Heartbeat {
 }
 
 async fn beat<J>(queue: Queue<J>, tenure: Tenure) {
-    let every = (queue.settings().lease / 3).min(LOOK);
+    let every = (queue.settings().lease / 3).min(queue.settings().look);
     let mut changes = queue.changes();
     let mut held_until = after(queue.clock().now(), queue.settings().lease);
     loop {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use insta::assert_snapshot;
+use secondlook::chat::ChatError;
 use secondlook::clock::Clock;
 use secondlook::queue::store::Outcome;
 
@@ -10,6 +11,7 @@ use crate::harness::bot::{Bot, Setup, run_test};
 use crate::harness::github::Pr;
 use crate::harness::github::actions::PullSpec;
 use crate::harness::github::fault::Fault;
+use crate::harness::model::Reply;
 
 const CHANGE: &str = "
     //- src/cache.rs
@@ -130,5 +132,46 @@ fn a_requeued_review_is_made_and_replaces_the_word_of_its_end() {
         assert_eq!(bot.github.reviews(&pr).len(), 1);
         let last = bot.github.checks(&pr).into_iter().next_back().unwrap();
         assert_eq!(last.title.as_deref(), Some("1 problem (major)"), "{}", bot.github.page(&pr));
+    });
+}
+
+#[test]
+fn a_review_waits_for_a_model_that_is_down_and_says_so() {
+    run_test(Setup::default(), async |bot| {
+        let pr = bot.github.open_pull(PullSpec::new(CHANGE));
+        let file = || bot.model.on_file("src/cache.rs");
+        let down = || Reply::Error(ChatError::Unavailable("503 from the provider".into()));
+        file().then(down()).then(down());
+        bot.settle().await;
+        assert_snapshot!(check(bot, &pr), @r"
+        in_progress Waiting to try again: No file could be reviewed: the model provider failed: 503 from the provider.
+
+        The review is tried again by itself.
+        ");
+        assert!(bot.github.reviews(&pr).is_empty());
+        bot.until_next_due().await;
+        file().finds("MAP.get(key).copied().unwrap()", "Panics when the key is missing");
+        bot.until_next_due().await;
+        assert!(check(bot, &pr).starts_with("neutral 1 problem (major): "), "{}", check(bot, &pr));
+        assert_eq!(bot.github.reviews(&pr).len(), 1);
+    });
+}
+
+#[test]
+fn a_review_whose_model_stays_down_is_given_up_after_hours() {
+    run_test(one_letter(), async |bot| {
+        let pr = bot.github.open_pull(PullSpec::new(CHANGE));
+        bot.model.on_file("src/cache.rs").always_fails(ChatError::TimedOut("60 s"));
+        bot.settle().await;
+        let begun = bot.clock.now();
+        while bot.assembled.queue.next_due().await.unwrap().is_some() {
+            bot.until_next_due().await;
+        }
+        assert!(bot.clock.now().duration_since(begun).as_mins() > 90);
+        assert_snapshot!(check(bot, &pr), @r"
+        neutral Not reviewed: The review was given up: no file could be reviewed: the model gave no answer in time (60 s).
+
+        `/secondlook review` asks for it again.
+        ");
     });
 }

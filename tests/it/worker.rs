@@ -18,7 +18,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::harness::clock::ManualClock;
-use crate::harness::database::fresh;
+use crate::harness::database::{TestDb, fresh};
 
 /// A handler from a function.
 struct Does<F>(F);
@@ -51,7 +51,8 @@ fn queue(db: &Db, clock: SharedClock, settings: Settings) -> Queue<String> {
 
 async fn put(db: &Db, queue: &Queue<String>, key: &str, text: &str, supersedes: bool) {
     let run_at = queue.clock().now();
-    let job = NewJob { kind: "test", key: key.to_owned(), run_at, supersedes, job: text.to_owned() };
+    let (owner, tenant) = (String::new(), String::new());
+    let job = NewJob { kind: "test", key: key.to_owned(), owner, tenant, run_at, supersedes, job: text.to_owned() };
     let mut tx = db.begin().await.unwrap();
     queue.enqueue(&mut tx, &job).await.unwrap();
     tx.commit().await.unwrap();
@@ -325,4 +326,75 @@ async fn a_handler_is_told_of_a_job_that_panicked_to_its_end(#[case] backend: Ba
     let letters = queue.dead_letters().await.unwrap();
     assert_eq!((letters.len(), letters[0].attempts, letters[0].told), (1, 2, true));
     assert!(!run_next(&queue, handler.as_ref(), "w").await.unwrap(), "it is told once");
+}
+
+/// Two instances on one database, of which the first would look for work by itself only after an hour.
+async fn idle_and_busy(backend: Backend) -> Option<(TestDb, Queue<String>, Queue<String>)> {
+    let db = fresh(backend).await?;
+    let clock: SharedClock = Arc::new(SystemClock);
+    let hour = Duration::from_secs(3_600);
+    let settings = Settings { poll: hour, look: hour, lease: 4 * hour, workers: 2, ..Settings::default() };
+    let idle = queue(&db, clock.clone(), settings);
+    let other_db = Db::connect(db.url()).await.unwrap();
+    let busy = queue(&other_db, clock, Settings::default());
+    Some((db, idle, busy))
+}
+
+#[tokio::test]
+async fn an_idle_instance_hears_at_once_of_a_job_that_another_enqueued() {
+    let Some((db, idle, busy)) = idle_and_busy(Backend::Postgres).await else { return };
+    let (did, mut done) = tokio::sync::mpsc::unbounded_channel();
+    let shutdown = CancellationToken::new();
+    let handler = does(move |lease, _| {
+        let did = did.clone();
+        async move {
+            did.send(lease.job).unwrap();
+            Outcome::Finished
+        }
+    });
+    let running = tokio::spawn(run_forever(idle, handler, Arc::new(Notify::new()), shutdown.clone()));
+    let limit = Duration::from_secs(20);
+    for n in 0..3 {
+        put(&db, &busy, "a", &n.to_string(), false).await;
+        let job = tokio::time::timeout(limit, done.recv()).await.expect("it is told, or would wait for an hour");
+        assert_eq!(job.as_deref(), Some(n.to_string().as_str()));
+        // The connection that hears is cut: it is made again, and what came in between is looked for.
+        sqlx::query(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+             WHERE query LIKE 'LISTEN%' AND query LIKE '%' || current_schema() || '%'",
+        )
+        .execute(db.pool())
+        .await
+        .unwrap();
+    }
+    shutdown.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_running_job_hears_at_once_that_another_instance_wants_its_place() {
+    let Some((db, idle, busy)) = idle_and_busy(Backend::Postgres).await else { return };
+    put(&db, &idle, "pr", "old", true).await;
+    let started = Arc::new(Notify::new());
+    let shutdown = CancellationToken::new();
+    let handler = {
+        let (started, shutdown) = (started.clone(), shutdown.clone());
+        does(move |lease, stop| {
+            let (started, shutdown) = (started.clone(), shutdown.clone());
+            async move {
+                if lease.job == "old" {
+                    started.notify_one();
+                    stop.token.cancelled().await;
+                    return Outcome::Released;
+                }
+                shutdown.cancel();
+                Outcome::Finished
+            }
+        })
+    };
+    let running = tokio::spawn(run_forever(idle, handler, Arc::new(Notify::new()), shutdown));
+    started.notified().await;
+    put(&db, &busy, "pr", "new", true).await;
+    let limit = Duration::from_secs(20);
+    tokio::time::timeout(limit, running).await.expect("it is told, or would look after an hour").unwrap();
 }

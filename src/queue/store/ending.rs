@@ -29,7 +29,7 @@ macro_rules! unwanted {
 macro_rules! give_up {
     () => {
         "UPDATE jobs SET state = 'queued', worker = NULL, lease_until = NULL, interrupted = 0, given_up = attempt,
-           given_up_at = $4, run_at = $4, attempt = 0, reason = $5"
+           given_up_at = $4, run_at = $4, written_at = $4, attempt = 0, reason = $5"
     };
 }
 
@@ -149,7 +149,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
             let back = concat!(
                 "UPDATE jobs SET state = 'queued', worker = NULL, lease_until = NULL, interrupted = 0,
                    attempt = attempt - $4, run_at = COALESCE($5, run_at),
-                   reason = CASE WHEN given_up > 0 THEN reason ELSE $6 END",
+                   reason = CASE WHEN given_up > 0 THEN reason ELSE $6 END, written_at = $7",
                 fence!(),
                 " AND interrupted <> 2"
             );
@@ -157,6 +157,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
                 .bind(i64::from(!counted))
                 .bind(at.map(Timestamp::as_millisecond))
                 .bind(clip(reason))
+                .bind(self.now())
                 .execute(self.db.pool())
                 .await
                 .map_err(DbError::from);
@@ -213,7 +214,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
         let again = later(self.clock.now(), retry::backoff(attempt));
         tracing::error!(job.id = %id, "A job's {what} cannot be read by this version; it is put aside");
         let aside = concat!(
-            "UPDATE jobs SET worker = NULL, lease_until = NULL, reason = $4, run_at = $5,
+            "UPDATE jobs SET worker = NULL, lease_until = NULL, reason = $4, run_at = $5, written_at = $7,
                state = CASE WHEN attempt >= $6 THEN 'dead' ELSE 'queued' END,
                given_up = CASE WHEN attempt >= $6 THEN attempt ELSE 0 END,
                given_up_at = CASE WHEN attempt >= $6 THEN $7 ELSE NULL END",

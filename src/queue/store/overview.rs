@@ -13,8 +13,9 @@ impl<J> Queue<J> {
     /// When the statement fails.
     pub async fn next_due(&self) -> Result<Option<Timestamp>, DbError> {
         let row = sqlx::query(
-            "SELECT min(CASE WHEN state = 'queued' THEN run_at ELSE lease_until END) FROM jobs
-             WHERE state IN ('queued', 'running')",
+            "SELECT min(soonest) FROM (
+               SELECT min(run_at) AS soonest FROM jobs WHERE state = 'queued'
+               UNION ALL SELECT min(lease_until) FROM jobs WHERE state = 'running') AS either",
         )
         .fetch_one(self.db.pool())
         .await?;

@@ -217,7 +217,10 @@ impl Stage {
         Played {
             page: self.bot.github.pages(),
             trace,
-            dead: letters.into_iter().map(|letter| format!("{}: {}", letter.kind, letter.reason)).collect(),
+            dead: letters
+                .into_iter()
+                .map(|letter| format!("{}: {}", letter.kind, letter.reason.unwrap_or_default()))
+                .collect(),
             wrong,
             unfinished: self.bot.github.unfinished(),
             answered: self.bot.knowing.answered(),

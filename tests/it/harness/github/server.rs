@@ -152,7 +152,7 @@ async fn serve_one(
     if let Some(Kind::Hold(gate)) = &fault {
         gate.pass().await;
     }
-    let response = respond(&state, &cut, fault.as_ref(), &parts, &path, &bytes);
+    let response = respond(state, &cut, fault.as_ref(), &parts, &path, &bytes);
     if let Some(Kind::ApplyThenHold(gate)) = &fault {
         gate.pass().await;
     }
