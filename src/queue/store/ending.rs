@@ -123,7 +123,8 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
             metrics::counter!("secondlook_jobs_total", "kind" => kind.to_owned(), "outcome" => "dead").increment(1);
         }
         sqlx::query(
-            "UPDATE jobs SET state = 'queued', worker = NULL, lease_until = NULL, interrupted = 0,
+            "UPDATE jobs SET state = 'queued', worker = NULL, lease_until = NULL, interrupted = 0, written_at = $1,
+               run_at = CASE WHEN run_at > $1 THEN $1 ELSE run_at END,
                reason = CASE WHEN given_up > 0 THEN reason ELSE 'its worker vanished' END
              WHERE state = 'running' AND lease_until <= $1 AND interrupted <> 2",
         )
@@ -148,7 +149,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
             }
             let back = concat!(
                 "UPDATE jobs SET state = 'queued', worker = NULL, lease_until = NULL, interrupted = 0,
-                   attempt = attempt - $4, run_at = COALESCE($5, run_at),
+                   attempt = attempt - $4, run_at = COALESCE($5, CASE WHEN run_at > $7 THEN $7 ELSE run_at END),
                    reason = CASE WHEN given_up > 0 THEN reason ELSE $6 END, written_at = $7",
                 fence!(),
                 " AND interrupted <> 2"
