@@ -7,12 +7,7 @@ use super::{Backend, Db, DbError, Tx};
 /// Every migration, oldest first; the version of a schema is how many of them it has. A released one never changes.
 const MIGRATIONS: &[(&str, &str)] = &[
     ("initial", include_str!("migrations/0001_initial.sql")),
-    ("given_up", include_str!("migrations/0002_given_up.sql")),
-    ("spending", include_str!("migrations/0003_spending.sql")),
-    ("missed_deliveries", include_str!("migrations/0004_missed_deliveries.sql")),
-    ("reconciliation", include_str!("migrations/0005_reconciliation.sql")),
-    ("github_limits", include_str!("migrations/0006_github_limits.sql")),
-    ("turns", include_str!("migrations/0007_turns.sql")),
+    ("backbone", include_str!("migrations/0002_backbone.sql")),
 ];
 
 /// Applies what is missing.

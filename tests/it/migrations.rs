@@ -56,6 +56,7 @@ fn pulls(github: &FakeGitHub) -> (Pr, Pr) {
 /// taken away, something was given up, and a run stands at a checkpoint.
 async fn live(bot: &Bot) {
     let gone = bot.github.repo("acme/gone");
+    bot.begin_rounds().await;
     let (first, _) = pulls(&bot.github);
     let (waiting, now): (Vec<_>, Vec<_>) =
         bot.github.take_deliveries().into_iter().partition(|d| d.payload["pull_request"]["number"] == 2);
