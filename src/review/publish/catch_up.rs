@@ -47,16 +47,17 @@ impl Publisher<'_> {
         pull: PullKey,
         round: Option<&mut OpenRound>,
     ) -> Result<bool, PublishError> {
-        let author = self.author().await?;
         let reviews = self.client.reviews(self.number).await?;
-        let ours: Vec<(&Review, ReviewMarker<'_>)> = reviews
+        let mut ours: Vec<(&Review, ReviewMarker<'_>)> = reviews
             .iter()
-            .filter(|review| !review.pending && is_by(review.author.as_ref(), author))
+            .filter(|review| !review.pending)
             .filter_map(|review| Some((review, marker::read_review(&review.body)?)))
             .collect();
         if ours.is_empty() {
             return Ok(false);
         }
+        let author = self.author().await?;
+        ours.retain(|(review, _)| is_by(review.author.as_ref(), author));
         for open in round.into_iter().flat_map(|round| &mut round.reviews) {
             let standing = ours.iter().find(|(_, marker)| marker.plan == open.id);
             if let Some((review, _)) = standing.filter(|_| open.state != PostState::Posted) {
