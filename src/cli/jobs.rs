@@ -33,7 +33,8 @@ pub enum JobsCommand {
         #[arg(long, value_enum, default_value = "text")]
         format: FormatChoice,
     },
-    /// Put dead letters back to work, with all their tries before them
+    /// Put dead letters back to work, with all their tries before them: one by its id, or `--all`
+    #[command(override_usage = "secondlook jobs requeue <ID>\n       secondlook jobs requeue --all")]
     Requeue {
         /// The dead letter's id, as `jobs list` and `doctor` print it
         #[arg(required_unless_present = "all", conflicts_with = "all")]

@@ -104,7 +104,7 @@ fn a_review_asked_for_by_an_edit_is_made() {
         bot.model.on_file("src/cache.rs").finds_again("*map.get(key).unwrap()", "Panics when the key is missing");
         bot.settle().await;
         assert_eq!(bot.github.checks(&pr).len(), checks + 1);
-        edit(bot, &pr, asked, "/secondlook review full, please");
+        edit(bot, &pr, asked, "/secondlook review full\n\nPlease look at it with fresh eyes.");
         bot.settle().await;
         assert_eq!(bot.github.reviews(&pr).len(), 1);
     });

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use secondlook::clock::{Clock, SystemClock};
 use secondlook::db::{Backend, Db};
@@ -24,19 +25,31 @@ fn queue(db: &Db) -> Queue<Job> {
     Queue::new(db.clone(), Arc::new(SystemClock), Settings::default())
 }
 
-async fn put(db: &Db, job: Job) {
+async fn put(db: &Db, job: Job, due: Timestamp) {
     let mut tx = db.begin().await.unwrap();
-    queue(db).enqueue(&mut tx, &job.due(SystemClock.now())).await.unwrap();
+    queue(db).enqueue(&mut tx, &job.due(due)).await.unwrap();
     tx.commit().await.unwrap();
 }
 
 /// Gives a job up, as far as its row goes. Returns its id.
 async fn give_up(db: &Db, number: u64, reason: &str) -> String {
-    put(db, review(number)).await;
+    // Before all that waits.
+    put(db, review(number), SystemClock.now() - SignedDuration::from_hours(1)).await;
     let lease = queue(db).claim("w").await.unwrap().unwrap();
     assert!(queue(db).finish(&lease, &Outcome::Failed(reason.to_owned())).await.unwrap());
-    let told = queue(db).claim("w").await.unwrap().unwrap();
+    // Its handler is told, whatever else waits.
+    let mut others = Vec::new();
+    let told = loop {
+        let claimed = queue(db).claim("w").await.unwrap().unwrap();
+        if claimed.id == lease.id {
+            break claimed;
+        }
+        others.push(claimed);
+    };
     assert!(queue(db).finish(&told, &Outcome::Finished).await.unwrap());
+    for other in others {
+        assert!(queue(db).finish(&other, &Outcome::Released).await.unwrap());
+    }
     lease.id
 }
 
@@ -59,9 +72,9 @@ async fn dead_letters_are_listed_requeued_and_discarded_beside_a_server(#[case] 
 
     let first = give_up(&db, 1, "GitHub knows no pull request 1\u{1b}[31m\nof acme/app").await;
     let second = give_up(&db, 2, "the model's key is wrong").await;
-    put(&db, review(3)).await;
+    put(&db, review(3), SystemClock.now()).await;
     let running = queue(&db).claim("w").await.unwrap().unwrap();
-    put(&db, review(4)).await;
+    put(&db, review(4), SystemClock.now()).await;
 
     let listed = jobs(&["list"]);
     assert_eq!((listed.code, listed.err.as_str()), (0, ""));

@@ -7,9 +7,11 @@ mod spending;
 mod table;
 mod wire;
 
+use secondlook::queue;
+use secondlook::review::change::Limits;
 use serde_json::{Value, json};
 
-use crate::harness::bot::Bot;
+use crate::harness::bot::{Bot, Setup};
 use crate::harness::github::Pr;
 use crate::harness::github::actions::PullSpec;
 use crate::harness::model::finding;
@@ -19,6 +21,11 @@ const FILES: usize = 10;
 
 fn path(n: usize) -> String {
     format!("src/f{n}.rs")
+}
+
+/// A bot that tries a review once, so that what comes of a fault is seen at once.
+fn one_try(limits: Limits) -> Setup {
+    Setup { limits, queue: queue::Settings { max_attempts: 1, ..queue::Settings::default() }, ..Setup::default() }
 }
 
 /// The second line of the file.

@@ -63,6 +63,8 @@ pub(crate) struct Setup {
     pub(crate) dead_letters: u64,
     /// Sizes, times and budgets.
     pub(crate) limits: Limits,
+    /// Tries and times of the queue.
+    pub(crate) queue: queue::Settings,
     /// Whether there is no App yet.
     pub(crate) without_app: bool,
     /// How long the client waits for GitHub, where the usual time is too long for a test.
@@ -217,14 +219,15 @@ impl Bot {
 }
 
 fn models(answers: Answers, scripted: &ScriptedModel, knowing: &KnowingModel, clock: &ManualClock) -> Arc<Router> {
+    let at_once = |model| {
+        // Models that fail are tried again, and nobody has to wait for that.
+        let at_once = router::Settings { first_wait: Duration::ZERO, ..router::Settings::default() };
+        Router::builder(model).settings(at_once).clock(Arc::new(clock.clone())).build()
+    };
     Arc::new(match answers {
-        Answers::Scripted => Router::single(Arc::new(scripted.clone())),
+        Answers::Scripted => at_once(Arc::new(scripted.clone())),
         Answers::Embedded => Router::single(Arc::new(EmbeddedModel)),
-        Answers::Knowing => {
-            // It fails in every way there is, and nobody has to wait for that.
-            let at_once = router::Settings { first_wait: Duration::ZERO, ..router::Settings::default() };
-            Router::builder(Arc::new(knowing.clone())).settings(at_once).clock(Arc::new(clock.clone())).build()
-        }
+        Answers::Knowing => at_once(Arc::new(knowing.clone())),
     })
 }
 
@@ -238,7 +241,7 @@ fn build(github: &FakeGitHub, models: Arc<Router>, clock: &ManualClock, db: &Db,
         github: client::Settings { timeout: setup.github_timeout.unwrap_or(settings.timeout), ..settings },
         credentials: (!setup.without_app).then(|| github.credentials()),
         webhook_secrets: vec![SECRET.into()],
-        queue: queue::Settings::default(),
+        queue: setup.queue.clone(),
         limits: setup.limits.clone(),
         public_url: None,
         listens_locally: true,

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use secondlook::chat::router::Router;
+use secondlook::review::change::Limits;
 use serde_json::json;
 
 use super::wire::{bytes, calls, good, hasty, patient, reviewer, stream, times};
-use super::{check, files, path, places};
-use crate::harness::bot::{Setup, run_test};
+use super::{check, files, one_try, path, places};
+use crate::harness::bot::run_test;
 use crate::openai::server::{End, Reply, delta, finish, json_body, refuses, says, usage};
 
 /// Two hundred megabytes of `a`, deflated by hand into one: a literal and then matches of the longest length, in fixed
@@ -219,7 +220,7 @@ const SILENT: &[Case] = &[
 
 /// Reviews one file for each case, and holds what comes of it against what should.
 fn holds(cases: &'static [Case], wait: Duration) {
-    run_test(Setup::default(), async |bot| {
+    run_test(one_try(Limits::default()), async |bot| {
         bot.github.commit_main("acme/app", "//- .github/secondlook.yml\nreview:\n  max_comments: 100\n");
         let server = reviewer(|n, nth| cases[n].1(n, nth)).await;
         bot.answer_by(Router::builder(patient(&server, "tester", wait)).settings(hasty()).build());

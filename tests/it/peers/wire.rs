@@ -14,7 +14,7 @@ use secondlook::tool::toolbox::Toolbox;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::{answer, check, fault, files, found, keeps, path, places};
+use super::{answer, check, fault, files, found, keeps, one_try, path, places};
 use crate::agent::{Bench, NoSource};
 use crate::harness::bot::{Setup, run_test};
 use crate::openai::server::{Asked, End, Reply, Server, delta, finish, refuses, says, usage};
@@ -101,7 +101,7 @@ pub(super) fn calls(count: usize, name: &str, arguments: &str) -> Reply {
 #[test]
 fn a_rate_limit_is_waited_for_in_place_when_it_is_short_and_shown_when_it_is_long() {
     let limits = Limits { concurrent_files: 1, ..Limits::default() };
-    run_test(Setup { limits, ..Setup::default() }, async |bot| {
+    run_test(one_try(limits), async |bot| {
         let server = reviewer(|n, nth| {
             let limited = |name, value: &str| Reply::Plain(429, vec![(name, value.to_owned())], String::new());
             match (n, nth) {

@@ -406,7 +406,11 @@ fn short(hash: &str) -> String {
     hash.get(..40).unwrap_or(hash).to_owned()
 }
 
+/// What GitHub leaves in URLs as it is, beside letters and digits (RFC 3986, 2.3).
+const UNRESERVED: &percent_encoding::AsciiSet =
+    &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// A path as GitHub writes it into URLs: slashes as `%2F`.
 pub fn encoded(path: &str) -> String {
-    percent_encoding::utf8_percent_encode(path, percent_encoding::NON_ALPHANUMERIC).to_string()
+    percent_encoding::utf8_percent_encode(path, UNRESERVED).to_string()
 }

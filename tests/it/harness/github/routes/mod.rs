@@ -50,7 +50,11 @@ pub fn route(state: &mut State, asked: &Asked) -> Option<Answer> {
 fn in_repo(state: &mut State, asked: &Asked, repo: u64, rest: &[&str]) -> Option<Answer> {
     let number = |text: &str| text.parse::<u64>().ok();
     let answer = match (asked.method.as_str(), rest) {
-        ("GET", []) => Answer::ok(state.repo_json(state.repos.iter().find(|r| r.id == repo)?)),
+        ("GET", []) => {
+            let mut whole = state.repo_json(state.repos.iter().find(|r| r.id == repo)?);
+            (whole["network_count"], whole["subscribers_count"]) = (json!(0), json!(1));
+            Answer::ok(whole)
+        }
         ("GET", ["pulls", "comments", id]) => comments::one(state, repo, number(id)?),
         ("POST", ["pulls", "comments", id, "reactions"]) => comments::react(state, asked, repo, number(id)?),
         ("GET", ["pulls"]) => pulls::list(state, asked, repo),
