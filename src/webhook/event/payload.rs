@@ -180,7 +180,7 @@ struct UserDto {
 
 impl From<UserDto> for User {
     fn from(user: UserDto) -> Self {
-        Self { id: user.id, login: user.login, is_bot: user.kind.as_deref() == Some("Bot") }
+        Self { id: user.id, login: storable(&user.login), is_bot: user.kind.as_deref() == Some("Bot") }
     }
 }
 
@@ -204,8 +204,13 @@ impl From<RepositoryDto> for Repository {
         let full_name = repository.full_name.unwrap_or_default();
         let from_name = full_name.split_once('/').map(|(owner, _)| owner.to_owned());
         let owner = repository.owner.and_then(|owner| owner.login).or(from_name).unwrap_or_default();
-        Self { id: repository.id, owner, name: repository.name }
+        Self { id: repository.id, owner: storable(&owner), name: storable(&repository.name) }
     }
+}
+
+/// A name as PostgreSQL stores it, which takes no NUL. GitHub's names have none.
+fn storable(name: &str) -> String {
+    name.replace('\0', "")
 }
 
 #[derive(Deserialize)]
@@ -320,7 +325,7 @@ impl InstallationDto {
 
 impl AccountDto {
     fn name(&self) -> Option<String> {
-        self.login.clone().or(self.slug.clone())
+        self.login.as_deref().or(self.slug.as_deref()).map(storable)
     }
 }
 
