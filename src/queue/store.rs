@@ -145,8 +145,10 @@ enum Claimed {
 /// Numbers for health and metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Depth {
-    /// Waiting jobs.
+    /// Jobs that wait for a worker or for another try; none when all work is done.
     pub queued: u64,
+    /// Jobs that were meant for later and whose time has not come, such as the next rounds: there are always some.
+    pub planned: u64,
     /// Jobs with a lease.
     pub running: u64,
     /// Jobs that are given up.

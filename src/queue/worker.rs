@@ -291,6 +291,7 @@ async fn keep_gauges<J>(queue: Queue<J>, room: Room, shutdown: CancellationToken
         if let Ok(depth) = queue.depth().await {
             // A gauge is a float; a queue this long is not told apart by its last digits.
             metrics::gauge!("secondlook_queue_jobs", "state" => "queued").set(depth.queued as f64);
+            metrics::gauge!("secondlook_queue_jobs", "state" => "planned").set(depth.planned as f64);
             metrics::gauge!("secondlook_queue_jobs", "state" => "running").set(depth.running as f64);
             metrics::gauge!("secondlook_queue_jobs", "state" => "dead").set(depth.dead as f64);
             metrics::gauge!("secondlook_queue_oldest_due_seconds").set(depth.oldest_due_ms as f64 / 1_000.0);

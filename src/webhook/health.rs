@@ -28,6 +28,7 @@ pub async fn ready(State(intake): State<Intake>) -> (StatusCode, Json<Value>) {
         Ok(Ok(depth)) => {
             let queue = json!({
                 "queued": depth.queued,
+                "planned": depth.planned,
                 "running": depth.running,
                 "dead": depth.dead,
                 "oldest_due_ms": depth.oldest_due_ms,

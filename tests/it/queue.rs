@@ -98,6 +98,8 @@ async fn jobs_wait_for_their_time_and_for_their_key(#[case] backend: Backend) {
     let queue = queue(&db, &clock);
     let later = NewJob { run_at: clock.now() + jiff::SignedDuration::from_secs(30), ..review(&clock, "b", "later") };
     put(&db, &queue, &later).await;
+    let depth = queue.depth().await.unwrap();
+    assert_eq!((depth.queued, depth.planned), (0, 1), "what is meant for later is no work left");
     assert!(nothing_due(&queue).await);
     assert_eq!(queue.next_due().await.unwrap(), Some(later.run_at));
 

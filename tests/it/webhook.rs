@@ -164,7 +164,7 @@ async fn health_tells_the_numbers_of_the_queue() {
     let (status, text) = server.get("/readyz").await;
     let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(status, 200);
-    let queue = json!({ "queued": 1, "running": 0, "dead": 0, "oldest_due_ms": 0 });
+    let queue = json!({ "queued": 1, "planned": 0, "running": 0, "dead": 0, "oldest_due_ms": 0 });
     assert_eq!(answer, json!({ "ready": true, "database": "ok", "queue": queue }));
     db.close().await;
     assert_eq!(server.get("/readyz").await.0, 503);

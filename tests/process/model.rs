@@ -52,10 +52,13 @@ pub(crate) enum Trouble {
 
 type Troubles = Box<dyn FnMut() -> Option<Trouble> + Send>;
 
+/// What is done when the model is asked about something of this name.
+type WhenAsked = (String, Box<dyn FnOnce() + Send>);
+
 struct Shared {
     wire: Arc<Wire>,
     calls: Mutex<Vec<Call>>,
-    when_asked: Mutex<Option<(String, Box<dyn FnOnce() + Send>)>>,
+    when_asked: Mutex<Option<WhenAsked>>,
     troubles: Mutex<Option<Troubles>>,
     quick: AtomicBool,
 }

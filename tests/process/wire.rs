@@ -53,13 +53,16 @@ struct Trap {
     skip: usize,
 }
 
+/// What decides which requests to GitHub go wrong.
+type Faults = Box<dyn FnMut(&Seen) -> Option<Fault> + Send>;
+
 #[derive(Default)]
 struct Inner {
     passed: Vec<Passed>,
     trap: Option<Trap>,
     caught: Option<Passed>,
     held: Option<std::sync::Arc<Semaphore>>,
-    faults: Option<Box<dyn FnMut(&Seen) -> Option<Fault> + Send>>,
+    faults: Option<Faults>,
 }
 
 /// See the module.

@@ -28,9 +28,12 @@ impl<J> Queue<J> {
     /// When the statement fails.
     pub async fn depth(&self) -> Result<Depth, DbError> {
         let rows = sqlx::query(
-            "SELECT CASE WHEN given_up > 0 THEN 'dead' ELSE state END AS sort, CAST(count(*) AS BIGINT), min(run_at)
+            "SELECT CASE WHEN given_up > 0 THEN 'dead'
+                         WHEN state = 'queued' AND run_at > $1 AND attempt = 0 AND reason IS NULL THEN 'planned'
+                         ELSE state END AS sort, CAST(count(*) AS BIGINT), min(run_at)
              FROM jobs GROUP BY sort",
         )
+        .bind(self.now())
         .fetch_all(self.db.pool())
         .await?;
         let mut depth = Depth::default();
@@ -41,6 +44,7 @@ impl<J> Queue<J> {
                     depth.queued = count;
                     depth.oldest_due_ms = self.now().saturating_sub(row.try_get(2)?).max(0);
                 }
+                "planned" => depth.planned = count,
                 "running" => depth.running = count,
                 _ => depth.dead = count,
             }

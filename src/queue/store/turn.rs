@@ -58,8 +58,13 @@ impl<J> Queue<J> {
     pub(super) async fn begin_claim(&self) -> Result<Tx<'static>, DbError> {
         let mut tx = self.db.begin().await?;
         if self.db.backend() == Backend::Postgres {
-            // The number is arbitrary; the lock goes with the transaction.
-            sqlx::raw_sql("DO $$ BEGIN PERFORM pg_advisory_xact_lock(7225150190463); END $$").execute(&mut *tx).await?;
+            // The number is arbitrary; the lock goes with the transaction. Such locks are the database's, and several
+            // schemas of it may hold a queue each.
+            sqlx::raw_sql(
+                "DO $$ BEGIN PERFORM pg_advisory_xact_lock(7225150, hashtext(current_schema())); END $$",
+            )
+            .execute(&mut *tx)
+            .await?;
         }
         Ok(tx)
     }
