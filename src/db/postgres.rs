@@ -14,9 +14,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How every connection is set up. No statement of ours takes longer than moments, so one that does waits for something
 /// that will not come; and our transactions are written for READ COMMITTED, whatever the server's default is. An instance
 /// that stands still in the middle of a transaction (a frozen machine answers keep-alives) would hold its row locks, and
-/// so the work of all others, for as long as it stands; no transaction here waits for anything but the database.
+/// so the work of all others, for as long as it stands; no transaction here waits for anything but the database. The
+/// others wait longer for a lock than such a one keeps it, so that it delays them and makes nothing of theirs fail.
 const SESSION: &str = "SET statement_timeout = '30s'; SET lock_timeout = '8s';
-     SET idle_in_transaction_session_timeout = '10s';
+     SET idle_in_transaction_session_timeout = '5s';
      SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED";
 
 /// A pool on the server, after one connection has shown that it can be used.

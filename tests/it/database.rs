@@ -97,13 +97,16 @@ async fn writers_wait_for_each_other(#[case] backend: Backend) {
     assert_eq!(row.get::<i64, _>(0), 40);
 }
 
-/// Somebody who stands still in a transaction holds its locks only for so long.
+/// Somebody who stands still in a transaction holds its locks only for so long, and so short that whoever waits for them
+/// gets them before that one's patience is over.
 #[tokio::test]
 async fn an_idle_transaction_is_ended_by_postgresql() {
     let Some(db) = fresh(Backend::Postgres).await else { return };
     let mut tx = db.begin().await.unwrap();
     let row = sqlx::query("SHOW idle_in_transaction_session_timeout").fetch_one(&mut *tx).await.unwrap();
-    assert_eq!(row.get::<String, _>(0), "10s");
+    assert_eq!(row.get::<String, _>(0), "5s");
+    let row = sqlx::query("SHOW lock_timeout").fetch_one(&mut *tx).await.unwrap();
+    assert_eq!(row.get::<String, _>(0), "8s");
 }
 
 #[tokio::test]

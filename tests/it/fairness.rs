@@ -7,6 +7,7 @@ use std::time::Duration;
 use rstest::rstest;
 use secondlook::clock::Stopwatch;
 use secondlook::db::{Backend, Db};
+use secondlook::ids::new_id;
 use secondlook::queue::store::{Outcome, Queue};
 use secondlook::queue::{Lease, NewJob, Settings};
 
@@ -189,4 +190,28 @@ async fn a_claim_is_quick_beside_many_waiting_jobs(#[case] backend: Backend) {
         // A claim that looked at every row would take longer than this on any machine.
         assert!(each < Duration::from_millis(250), "{each:?}");
     }
+}
+
+/// PostgreSQL's advisory locks are the database's. Two bots may share one, each with a schema of its own.
+#[tokio::test]
+async fn a_claim_that_stands_still_holds_up_nobody_in_another_schema() {
+    let (Some(ours), Some(theirs)) = (fresh(Backend::Postgres).await, fresh(Backend::Postgres).await) else { return };
+    let (clock, name) = (ManualClock::default(), new_id());
+    let mut url = url::Url::parse(ours.url()).unwrap();
+    url.query_pairs_mut().append_pair("application_name", &name);
+    let seen = Db::connect(url.as_str()).await.unwrap();
+    let (standing, moving) = (queue(&seen, &clock, Settings::default()), queue(&theirs, &clock, Settings::default()));
+    put(&ours, &standing, "1", "1/1", 0..1).await;
+    put(&theirs, &moving, "1", "1/1", 0..1).await;
+    let mut holder = ours.begin().await.unwrap();
+    sqlx::query("SELECT id FROM jobs FOR UPDATE").fetch_all(&mut *holder).await.unwrap();
+    let stands = tokio::spawn(async move { claim(&standing).await });
+    let waits = "SELECT pid FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'";
+    while sqlx::query(waits).bind(&name).fetch_optional(theirs.pool()).await.unwrap().is_none() {
+        tokio::task::yield_now().await;
+    }
+    let claimed = tokio::time::timeout(Duration::from_secs(3), claim(&moving)).await;
+    assert!(claimed.expect("nothing of theirs is locked").is_some());
+    drop(holder);
+    assert!(stands.await.unwrap().is_some());
 }

@@ -233,6 +233,11 @@ impl Campaign {
     }
 
     async fn strike(self, world: &mut World, door: usize, blow: &Planned) -> Result<(), String> {
+        if !world.is_there(door) {
+            // Away since the last blow: what was seen of it just now had still been on its way.
+            world.wire.disarm();
+            return Ok(());
+        }
         match self.blow {
             Blow::Kill | Blow::KillWithRival => {
                 if self.blow == Blow::KillWithRival {

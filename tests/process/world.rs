@@ -20,8 +20,12 @@ use crate::seed::{Seed, pass};
 use crate::story::{Act, Story};
 use crate::wire::{Step, Wire};
 
-/// How often is looked whether something is left to do: a process of its own tells nobody that it is idle.
-const LOOK: Duration = Duration::from_millis(25);
+/// How often is looked whether something is left to do: a process of its own tells nobody that it is idle, and to be asked
+/// costs it more than most of what it does here.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How often is looked whether people or GitHub have something to deliver, and whether somebody comes back.
+const STEP: Duration = Duration::from_millis(25);
 
 /// The time from a process's start to its end.
 #[derive(Debug, Clone, Copy)]
@@ -115,6 +119,11 @@ impl World {
         assert!(self.programs[door].is_none(), "there is a process {door}");
         self.lives.push(Life { door, from: Instant::now(), to: None });
         self.programs[door] = Some(Program::spawn(&self.homes[door]));
+    }
+
+    /// Whether there is such a process just now.
+    pub(crate) fn is_there(&self, door: usize) -> bool {
+        self.programs[door].is_some()
     }
 
     /// Kills a process with -9.
@@ -216,20 +225,24 @@ impl World {
 
     /// Delivers what is to be delivered until the bot has nothing left to do. May be dropped at any time.
     pub(crate) async fn settle(&mut self) {
+        let mut look = Instant::now();
         loop {
             self.come_back();
             self.take_in();
-            if self.pending.is_empty() {
+            if !self.pending.is_empty() {
+                if self.deliver_next().await {
+                    continue;
+                }
+            } else if self.away.is_empty() && Instant::now() >= look {
                 if self.is_idle().await {
                     self.take_in();
-                    if self.pending.is_empty() && self.away.is_empty() {
+                    if self.pending.is_empty() {
                         return;
                     }
                 }
-                pass(LOOK).await;
-            } else if !self.deliver_next().await {
-                pass(LOOK).await;
+                look = Instant::now() + LOOK;
             }
+            pass(STEP).await;
         }
     }
 

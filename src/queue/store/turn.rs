@@ -60,11 +60,9 @@ impl<J> Queue<J> {
         if self.db.backend() == Backend::Postgres {
             // The number is arbitrary; the lock goes with the transaction. Such locks are the database's, and several
             // schemas of it may hold a queue each.
-            sqlx::raw_sql(
-                "DO $$ BEGIN PERFORM pg_advisory_xact_lock(7225150, hashtext(current_schema())); END $$",
-            )
-            .execute(&mut *tx)
-            .await?;
+            sqlx::raw_sql("DO $$ BEGIN PERFORM pg_advisory_xact_lock(7225150, hashtext(current_schema())); END $$")
+                .execute(&mut *tx)
+                .await?;
         }
         Ok(tx)
     }
