@@ -96,8 +96,20 @@ struct Tally {
     failed: Vec<u64>,
 }
 
+/// Runs campaigns: a sample of each at the same time, as they wait more than they work; large ones one after the other.
+pub(crate) fn run(campaigns: &[Campaign]) {
+    if std::env::var("SECONDLOOK_RUNS").is_err() {
+        std::thread::scope(|scope| {
+            campaigns.iter().for_each(|campaign| drop(scope.spawn(|| campaign.run())));
+        });
+        return;
+    }
+    let failed = campaigns.iter().filter(|campaign| std::panic::catch_unwind(|| campaign.run()).is_err()).count();
+    assert_eq!(failed, 0, "campaigns that failed");
+}
+
 impl Campaign {
-    pub(crate) fn run(self) {
+    fn run(self) {
         if self.backend == Backend::Postgres && std::env::var(POSTGRES_VARIABLE).is_err() {
             eprintln!("skipped: {POSTGRES_VARIABLE} is not set");
             return;

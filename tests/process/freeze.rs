@@ -2,7 +2,7 @@
 
 use secondlook::db::Backend;
 
-use crate::campaign::{Blow, Campaign};
+use crate::campaign::{Blow, Campaign, run};
 use crate::story::Story;
 
 fn story(seed: u64) -> Story {
@@ -10,11 +10,9 @@ fn story(seed: u64) -> Story {
 }
 
 #[test]
-fn one_of_two() {
-    Campaign { blow: Blow::Freeze, backend: Backend::Postgres, processes: 2, sample: 3, story }.run();
-}
-
-#[test]
-fn one_of_four() {
-    Campaign { blow: Blow::Freeze, backend: Backend::Postgres, processes: 4, sample: 2, story }.run();
+fn one_of_two_and_one_of_four() {
+    run(&[
+        Campaign { blow: Blow::Freeze, backend: Backend::Postgres, processes: 2, sample: 3, story },
+        Campaign { blow: Blow::Freeze, backend: Backend::Postgres, processes: 4, sample: 2, story },
+    ]);
 }

@@ -6,7 +6,7 @@
 
 use secondlook::db::Backend;
 
-use crate::campaign::{Blow, Campaign};
+use crate::campaign::{Blow, Campaign, run};
 use crate::story::Story;
 
 fn story(seed: u64) -> Story {
@@ -14,21 +14,17 @@ fn story(seed: u64) -> Story {
 }
 
 #[test]
-fn one_process_on_sqlite() {
-    Campaign { blow: Blow::Kill, backend: Backend::Sqlite, processes: 1, sample: 4, story }.run();
+fn one_process_and_two_on_sqlite() {
+    run(&[
+        Campaign { blow: Blow::Kill, backend: Backend::Sqlite, processes: 1, sample: 4, story },
+        Campaign { blow: Blow::KillWithRival, backend: Backend::Sqlite, processes: 2, sample: 3, story },
+    ]);
 }
 
 #[test]
-fn two_processes_on_sqlite() {
-    Campaign { blow: Blow::KillWithRival, backend: Backend::Sqlite, processes: 2, sample: 3, story }.run();
-}
-
-#[test]
-fn one_process_on_postgres() {
-    Campaign { blow: Blow::Kill, backend: Backend::Postgres, processes: 1, sample: 3, story }.run();
-}
-
-#[test]
-fn two_processes_on_postgres() {
-    Campaign { blow: Blow::Kill, backend: Backend::Postgres, processes: 2, sample: 3, story }.run();
+fn one_process_and_two_on_postgres() {
+    run(&[
+        Campaign { blow: Blow::Kill, backend: Backend::Postgres, processes: 1, sample: 3, story },
+        Campaign { blow: Blow::Kill, backend: Backend::Postgres, processes: 2, sample: 3, story },
+    ]);
 }

@@ -3,7 +3,7 @@
 
 use secondlook::db::Backend;
 
-use crate::campaign::{Blow, Campaign};
+use crate::campaign::{Blow, Campaign, run};
 use crate::story::{Act, Story};
 
 /// Seven pull requests at once, which are more than there are workers, then pushes to half of them and questions.
@@ -15,11 +15,9 @@ fn crowd(seed: u64) -> Story {
 }
 
 #[test]
-fn one_process_on_sqlite() {
-    Campaign { blow: Blow::Terminate, backend: Backend::Sqlite, processes: 1, sample: 1, story: crowd }.run();
-}
-
-#[test]
-fn a_rolling_restart_on_postgres() {
-    Campaign { blow: Blow::Terminate, backend: Backend::Postgres, processes: 2, sample: 1, story: crowd }.run();
+fn one_process_and_a_rolling_restart_of_two() {
+    run(&[
+        Campaign { blow: Blow::Terminate, backend: Backend::Sqlite, processes: 1, sample: 1, story: crowd },
+        Campaign { blow: Blow::Terminate, backend: Backend::Postgres, processes: 2, sample: 1, story: crowd },
+    ]);
 }
