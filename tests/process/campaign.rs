@@ -10,11 +10,12 @@
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
 use secondlook::db::Backend;
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use crate::database::POSTGRES_VARIABLE;
@@ -124,12 +125,13 @@ impl Campaign {
             let seeds = first..first + runs;
             let stories: BTreeMap<usize, Story> =
                 seeds.clone().map(self.story).map(|story| (story.number, story)).collect();
-            let calm = stream::iter(stories).map(async |(number, story)| (number, calm(&story).await));
-            let calm: BTreeMap<usize, Calm> = calm.buffer_unordered(side_by_side).collect().await;
+            let calm = stream::iter(stories).map(async |(number, story)| (number, calm_once(&story).await));
+            let calm: BTreeMap<usize, Told> = calm.buffer_unordered(side_by_side).collect().await;
             stream::iter(seeds)
                 .for_each_concurrent(side_by_side, async |seed| {
                     let story = (self.story)(seed);
-                    let told = self.one_run(seed, &story, &calm[&story.number], &tally);
+                    let calm = calm[&story.number].get().expect("it was told");
+                    let told = self.one_run(seed, &story, calm, &tally);
                     let told = AssertUnwindSafe(told).catch_unwind().await;
                     let failed = told.unwrap_or_else(|_| Err("panicked, see above".to_owned())).err();
                     let mut tally = tally.lock().unwrap();
@@ -277,6 +279,17 @@ impl Campaign {
         }
         Ok(())
     }
+}
+
+/// What a calm run came to, once somebody has made it.
+type Told = Arc<OnceCell<Calm>>;
+
+/// The calm run of a story, made once for all campaigns of this process.
+async fn calm_once(story: &Story) -> Told {
+    static ALL: Mutex<BTreeMap<usize, Told>> = Mutex::new(BTreeMap::new());
+    let told = ALL.lock().unwrap().entry(story.number).or_default().clone();
+    told.get_or_init(|| calm(story)).await;
+    told
 }
 
 /// Tells a story without disturbing it.

@@ -12,7 +12,7 @@ fn story(seed: u64) -> Story {
 #[test]
 fn one_of_two_and_one_of_four() {
     run(&[
-        Campaign { blow: Blow::Freeze, backend: Backend::Postgres, processes: 2, sample: 3, story },
+        Campaign { blow: Blow::Freeze, backend: Backend::Postgres, processes: 2, sample: 2, story },
         Campaign { blow: Blow::Freeze, backend: Backend::Postgres, processes: 4, sample: 2, story },
     ]);
 }

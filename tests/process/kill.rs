@@ -16,15 +16,15 @@ fn story(seed: u64) -> Story {
 #[test]
 fn one_process_and_two_on_sqlite() {
     run(&[
-        Campaign { blow: Blow::Kill, backend: Backend::Sqlite, processes: 1, sample: 4, story },
-        Campaign { blow: Blow::KillWithRival, backend: Backend::Sqlite, processes: 2, sample: 3, story },
+        Campaign { blow: Blow::Kill, backend: Backend::Sqlite, processes: 1, sample: 3, story },
+        Campaign { blow: Blow::KillWithRival, backend: Backend::Sqlite, processes: 2, sample: 2, story },
     ]);
 }
 
 #[test]
 fn one_process_and_two_on_postgres() {
     run(&[
-        Campaign { blow: Blow::Kill, backend: Backend::Postgres, processes: 1, sample: 3, story },
-        Campaign { blow: Blow::Kill, backend: Backend::Postgres, processes: 2, sample: 3, story },
+        Campaign { blow: Blow::Kill, backend: Backend::Postgres, processes: 1, sample: 2, story },
+        Campaign { blow: Blow::Kill, backend: Backend::Postgres, processes: 2, sample: 2, story },
     ]);
 }
