@@ -17,6 +17,7 @@ use axum::response::Response;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::seed::{Seed, pass};
@@ -63,11 +64,20 @@ struct Shared {
     quick: AtomicBool,
 }
 
-/// The running model.
+/// The running model, until its last clone is dropped.
 #[derive(Clone)]
 pub(crate) struct Model {
     shared: Arc<Shared>,
     base: String,
+    _serving: Arc<Serving>,
+}
+
+struct Serving(AbortHandle);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Model {
@@ -82,8 +92,8 @@ impl Model {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let app = Router::new().fallback(answer).with_state(shared.clone());
-        tokio::spawn(async move { axum::serve(listener, app).await });
-        Self { shared, base }
+        let serving = tokio::spawn(async move { axum::serve(listener, app).await });
+        Self { shared, base, _serving: Arc::new(Serving(serving.abort_handle())) }
     }
 
     /// The base URL for one process.

@@ -44,6 +44,8 @@ fn kind(kind: usize) -> Story {
 struct Running {
     pr: Pr,
     kind: usize,
+    /// How many were opened before it.
+    opened: usize,
     /// Acts that were done.
     acts: usize,
     pushes: usize,
@@ -104,7 +106,7 @@ async fn soak(time: Duration, repositories: usize, seed: u64) {
                         done.extend(running.remove(&repository));
                     }
                 } else if !over {
-                    running.insert(repository, open(&world.github, repository, opened % kinds));
+                    running.insert(repository, open(&world.github, repository, opened % kinds, opened));
                     opened += 1;
                 }
             }
@@ -139,7 +141,8 @@ async fn soak(time: Duration, repositories: usize, seed: u64) {
     );
     keep(&samples);
     for pull in &done {
-        assert_eq!(unnumbered(&world.github.page(&pull.pr)), unnumbered(&wanted[pull.kind].0[0].page), "{:?}", pull.pr);
+        let page = world.github.page(&pull.pr).replacen(&title(pull.opened), "Change something", 1);
+        assert_eq!(unnumbered(&page), unnumbered(&wanted[pull.kind].0[0].page), "{:?}", pull.pr);
         let checks = world.github.all_checks(&pull.pr.repo);
         assert!(checks.iter().all(|check| check.status == "completed"), "{:?}", pull.pr);
         let heads: std::collections::BTreeSet<&str> = checks.iter().map(|check| check.head_sha.as_str()).collect();
@@ -179,10 +182,17 @@ fn go_wrong(world: &World, chance: &mut Seed) {
     world.model.forget();
 }
 
-fn open(github: &FakeGitHub, repository: usize, of: usize) -> Running {
-    let branch = format!("topic-{}", github.count("POST /**"));
+fn title(opened: usize) -> String {
+    format!("Change something ({opened})")
+}
+
+fn open(github: &FakeGitHub, repository: usize, of: usize, opened: usize) -> Running {
+    // A commit is named by what is in it, its message too: without a title of its own, a second pull request of a kind
+    // would have the commits of the first, and with them its check runs.
+    let branch = format!("topic-{opened}");
     let spec = PullSpec::new(&kind(of).change(0, 0)).repo(&format!("org{repository}/app")).branch(&branch);
-    Running { pr: github.open_pull(spec), kind: of, acts: 1, pushes: 1, asked: 0 }
+    let spec = spec.title(&title(opened));
+    Running { pr: github.open_pull(spec), kind: of, opened, acts: 1, pushes: 1, asked: 0 }
 }
 
 /// Whether everything that was done there is answered.
