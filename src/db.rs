@@ -28,6 +28,9 @@ use crate::retry::Retry;
 /// How long a SQLite statement waits for another writer before it fails.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// Tries to bring the schema up to date: a machine that stands still in the middle of it finds its connection ended.
+const MIGRATION_TRIES: u32 = 3;
+
 /// Which database is behind a [`Db`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
@@ -91,6 +94,16 @@ impl DbError {
         matches!(self, Self::Query(sqlx::Error::Database(error)) if error.is_unique_violation())
     }
 
+    /// Whether the server ended the connection, so that its transaction is undone: PostgreSQL's idle transaction (25P03) and
+    /// an administrator's word (57P01), or no word at all.
+    fn is_cut_off(&self) -> bool {
+        match self {
+            Self::Query(sqlx::Error::Io(_)) => true,
+            Self::Query(sqlx::Error::Database(error)) => matches!(error.code().as_deref(), Some("25P03" | "57P01")),
+            _ => false,
+        }
+    }
+
     /// Whether the transaction lost against another one and may be done again at once: PostgreSQL's deadlock (40P01)
     /// and serialization failure (40001).
     pub fn is_conflict(&self) -> bool {
@@ -139,7 +152,17 @@ impl Db {
         let pool = target.open().await?;
         let server = (target.backend() == Backend::Postgres).then(|| url.into());
         let db = Self { pool, backend: target.backend(), server };
-        match schema::migrate(&db).await {
+        let mut migrated = schema::migrate(&db).await;
+        for _ in 1..MIGRATION_TRIES {
+            // Nothing of it was done: it is one transaction.
+            let Err(error) = &migrated else { break };
+            if !error.is_cut_off() {
+                break;
+            }
+            tracing::warn!(error = %error, "The connection was ended while the schema was looked at; trying again");
+            migrated = schema::migrate(&db).await;
+        }
+        match migrated {
             Ok(()) => Ok(db),
             Err(error) => {
                 db.close().await;

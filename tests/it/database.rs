@@ -9,6 +9,7 @@ use secondlook::clock::{Clock, SharedClock, SystemClock};
 use secondlook::db::{Backend, Db, DbError};
 use secondlook::event::store::EventLog;
 use secondlook::event::{RunEvent, RunState};
+use secondlook::ids::new_id;
 use secondlook::memory::store::ChatHistory;
 use sqlx::Row;
 
@@ -107,6 +108,25 @@ async fn an_idle_transaction_is_ended_by_postgresql() {
     assert_eq!(row.get::<String, _>(0), "5s");
     let row = sqlx::query("SHOW lock_timeout").fetch_one(&mut *tx).await.unwrap();
     assert_eq!(row.get::<String, _>(0), "8s");
+}
+
+/// As happens to one that stands still in the middle of its start.
+#[tokio::test]
+async fn an_instance_whose_connection_is_ended_while_it_starts_starts_all_the_same() {
+    let Some(db) = fresh(Backend::Postgres).await else { return };
+    let name = new_id();
+    let mut url = url::Url::parse(db.url()).unwrap();
+    url.query_pairs_mut().append_pair("application_name", &name);
+    let mut holder = db.begin().await.unwrap();
+    sqlx::query("LOCK TABLE schema_version IN ACCESS EXCLUSIVE MODE").execute(&mut *holder).await.unwrap();
+    let starts = tokio::spawn(async move { Db::connect(url.as_str()).await });
+    let ended = "SELECT CAST(pg_terminate_backend(pid) AS TEXT) FROM pg_stat_activity
+                 WHERE application_name = $1 AND wait_event_type = 'Lock'";
+    while sqlx::query(ended).bind(&name).fetch_optional(db.pool()).await.unwrap().is_none() {
+        tokio::task::yield_now().await;
+    }
+    drop(holder);
+    starts.await.unwrap().unwrap();
 }
 
 #[tokio::test]
