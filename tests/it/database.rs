@@ -119,14 +119,16 @@ async fn an_instance_whose_connection_is_ended_while_it_starts_starts_all_the_sa
     url.query_pairs_mut().append_pair("application_name", &name);
     let mut holder = db.begin().await.unwrap();
     sqlx::query("LOCK TABLE schema_version IN ACCESS EXCLUSIVE MODE").execute(&mut *holder).await.unwrap();
-    let starts = tokio::spawn(async move { Db::connect(url.as_str()).await });
     let ended = "SELECT CAST(pg_terminate_backend(pid) AS TEXT) FROM pg_stat_activity
                  WHERE application_name = $1 AND wait_event_type = 'Lock'";
-    while sqlx::query(ended).bind(&name).fetch_optional(db.pool()).await.unwrap().is_none() {
-        tokio::task::yield_now().await;
-    }
-    drop(holder);
-    starts.await.unwrap().unwrap();
+    let end = async {
+        while sqlx::query(ended).bind(&name).fetch_optional(db.pool()).await.unwrap().is_none() {
+            tokio::task::yield_now().await;
+        }
+        drop(holder);
+    };
+    let (started, ()) = futures_util::join!(Db::connect(url.as_str()), end);
+    started.unwrap();
 }
 
 #[tokio::test]
