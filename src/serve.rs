@@ -216,7 +216,11 @@ pub async fn run(config: Config) -> Result<(), ServeError> {
         assembled.queue.end_all_leases().await.map_err(failed)?;
         end_all_turns(&assembled.app.db).await.map_err(failed)?;
     }
-    let begun = round::begin(&assembled.app.db, &assembled.queue, assembled.app.clock.now()).await;
+    let mut begun = round::begin(&assembled.app.db, &assembled.queue, assembled.app.clock.now()).await;
+    if begun.is_err() {
+        // A machine that stood still in the middle of it finds its transaction ended; nothing of it was done.
+        begun = round::begin(&assembled.app.db, &assembled.queue, assembled.app.clock.now()).await;
+    }
     begun.map_err(|error| ServeError(error.to_string()))?;
     if config.lone_secret {
         tracing::warn!(

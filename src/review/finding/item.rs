@@ -201,6 +201,7 @@ fn file(named: &str, path: &str) -> String {
     fn bare(path: &str) -> &str {
         path.trim().trim_matches(['`', '"', '\''])
     }
+    let named = &named.replace('\0', "");
     // A name may hold blanks and quotes at its ends itself.
     if named == path || bare(named).is_empty() || bare(named) == bare(path) {
         return path.to_owned();
@@ -214,7 +215,7 @@ fn file(named: &str, path: &str) -> String {
     let prefixed = ["", "a/", "b/", "/"].iter().any(|prefix| rest.strip_prefix(prefix) == Some(path));
     let absolute = || rest.starts_with('/') || rest.as_bytes().get(1) == Some(&b':');
     let below = || rest.strip_suffix(path).is_some_and(|root| root.ends_with('/'));
-    if prefixed || (absolute() && below()) { path.to_owned() } else { named.replace('\0', "") }
+    if prefixed || (absolute() && below()) { path.to_owned() } else { named.to_owned() }
 }
 
 fn side(text: &str) -> Option<Side> {
