@@ -168,6 +168,11 @@ impl Router {
         self.routes.get(self.place(role)).map_or("", |route| route.model.name())
     }
 
+    /// Whether the model of this name may come to answer a role, be it for another one.
+    pub fn may_ask(&self, role: ModelRole, name: &str) -> bool {
+        self.order(role).iter().filter_map(|place| self.routes.get(*place)).any(|route| route.model.name() == name)
+    }
+
     /// Whether a role is answered within this process, also when its model fails.
     pub fn is_local(&self, role: ModelRole) -> bool {
         self.order(role).iter().filter_map(|place| self.routes.get(*place)).all(|route| route.model.is_local())

@@ -1,10 +1,12 @@
 //! A change under review, wherever it came from: a pull request, a git range, a diff file.
 //!
-//! Files are reviewed side by side, the riskiest first, so that a budget that runs out leaves the least behind. What
+//! Files are reviewed side by side, the riskiest first, so that a budget that runs out leaves the least behind; small ones
+//! together, so that fifty of them do not cost fifty system prompts. What
 //! comes out is put on lines, merged, ranked and capped; nothing of it depends on the order in which files finished.
 //! Changes across files (a signature and its callers) are not looked at as such; the tools of a file's reviewer reach
 //! the whole repository.
 
+mod group;
 mod plan;
 mod risk;
 pub mod turn;
@@ -20,8 +22,8 @@ use crate::agent::limits::Most;
 use crate::agent::spending::Purse;
 use crate::analysis::language::detect;
 use crate::analysis::syntax::error_count;
-use crate::chat::TokenUsage;
 use crate::chat::router::Router;
+use crate::chat::{ModelRole, TokenUsage, embedded};
 use crate::clock::SharedClock;
 use crate::diff::{FileDiff, LineKind};
 use crate::event::store::EventLog;
@@ -74,6 +76,15 @@ impl ChangedFile {
     }
 }
 
+/// [`ChangedFile::key`] of files that are reviewed together, whatever order they come in.
+pub fn group_key(files: &[&ChangedFile]) -> String {
+    let mut keys: Vec<String> = files.iter().map(|file| file.key()).collect();
+    keys.sort_unstable();
+    let digest = hex::encode(Sha256::digest(keys.join("\0")));
+    // Longer than the end of a file's key, so that no file's run can have the same id.
+    format!("group/{}", digest.get(..32).unwrap_or(&digest))
+}
+
 /// A change.
 #[derive(Clone)]
 pub struct Change {
@@ -124,6 +135,8 @@ pub struct Engine {
 pub struct Limits {
     /// Files reviewed at the same time.
     pub concurrent_files: usize,
+    /// Most small files that are reviewed together, in one conversation; 1 is none.
+    pub group_files: usize,
     /// Most rounds of draft and critique.
     pub max_rounds: u32,
     /// Whole time of a change.
@@ -141,6 +154,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             concurrent_files: 8,
+            group_files: 8,
             max_rounds: 5,
             review_time: std::time::Duration::from_secs(20 * 60),
             review: Most::tokens(5_000_000),
@@ -171,7 +185,7 @@ pub struct Interrupted {
     pub partial: Box<Report>,
 }
 
-/// Reviews a change: every file by the reflective reviewer with bounded concurrency, then merged, ranked and capped.
+/// Reviews a change: every file, or group of small ones, by the reflective reviewer with bounded concurrency, then merged, ranked and capped.
 /// A file that fails is named in the coverage; it never takes the others with it.
 ///
 /// # Errors
@@ -193,7 +207,8 @@ pub async fn review_change(
         }
     }
     let scene = Scene::new(change, policy, engine, stop);
-    let mut turns = turn::take_turns(plan.to_review, &scene, progress).await;
+    let groups = group::groups(&change.files, &plan.to_review, policy, most_together(engine));
+    let mut turns = turn::take_turns(groups, &scene, progress).await;
     let stopped = turns.iter().any(|(_, turn)| matches!(turn, Turn::Stopped | Turn::Later(_)));
     let later = turns.extract_if(.., |(_, turn)| matches!(turn, Turn::Later(_))).find_map(|(_, turn)| match turn {
         Turn::Later(error) => Some(error),
@@ -201,6 +216,13 @@ pub async fn review_change(
     });
     let report = assemble(change, policy, plan.coverage, turns).await;
     if stopped { Err(Interrupted { later, partial: Box::new(report) }) } else { Ok(report) }
+}
+
+/// The embedded rules read one file at a time, and cost nothing: where they may be asked, nothing is put together.
+fn most_together(engine: &Engine) -> usize {
+    let rules =
+        [ModelRole::Reviewer, ModelRole::Critic].iter().any(|role| engine.models.may_ask(*role, embedded::NAME));
+    if rules { 1 } else { engine.limits.group_files }
 }
 
 async fn assemble(

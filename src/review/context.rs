@@ -1,4 +1,4 @@
-//! The prompts for the review of one file: what a model is told, in an order that lets provider caches hit. Pure.
+//! The prompts for the review of one file, or of several small ones together: what a model is told, in an order that lets provider caches hit. Pure.
 //!
 //! The system prompt is the same for every file of every change. Then comes the page about the file, which the reviewer
 //! and the critic share; what differs from round to round stands at the end. Everything that people outside of the
@@ -14,7 +14,7 @@ use minijinja::{Environment, UndefinedBehavior, context};
 use super::change::ChangedFile;
 use super::finding::Finding;
 use crate::analysis::outline::Outline;
-use crate::chat::ChatMessage;
+use crate::chat::{ChatMessage, estimate_tokens};
 use crate::diff::{FileDiff, FileStatus, LineKind};
 use hunks::{Divided, Piece};
 
@@ -30,7 +30,7 @@ const INSTRUCTION_CHARS: usize = 8_000;
 /// Lines of imports, of definitions and of earlier findings that are shown.
 const LIST_LINES: usize = 30;
 
-/// What a conversation about a file begins with.
+/// What a conversation about one or several files begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePage {
     /// The text that reviewer and critic share.
@@ -54,18 +54,57 @@ pub fn file_pages(
     instructions: &[String],
     outline: Option<&Outline>,
 ) -> FilePages {
+    let above = above(about, instructions);
+    let (sections, left_out) = sections(file, outline);
+    let pages = sections.into_iter().map(|section| FilePage { text: format!("{above}\n\n{section}") }).collect();
+    FilePages { pages, left_out }
+}
+
+/// The page about several small files, each with its outline, to which the same instructions apply. See
+/// [`section_tokens`] for which are small.
+pub fn group_page(
+    files: &[(&ChangedFile, Option<&Outline>)],
+    about: (&str, &str),
+    instructions: &[String],
+) -> FilePage {
+    let mut blocks = vec![above(about, instructions), render("group", context! { count => files.len() })];
+    blocks.extend(files.iter().flat_map(|(file, outline)| sections(file, *outline).0));
+    FilePage { text: blocks.join("\n\n") }
+}
+
+/// About how many tokens a file takes on a page, as far as its change tells; its imports and definitions come on top.
+/// `None` when that is more than `most`, when it takes several pages, or is not shown whole on one.
+pub fn section_tokens(file: &ChangedFile, most: u64) -> Option<u64> {
+    let lines = file.file.diff.hunks.iter().flat_map(|hunk| &hunk.lines);
+    // Of a large file, nothing is rendered to find that out.
+    if lines.map(|line| estimate_tokens(&line.text)).sum::<u64>() > most {
+        return None;
+    }
+    match sections(file, None) {
+        (sections, None) if sections.len() == 1 => {
+            sections.first().map(|section| estimate_tokens(section)).filter(|tokens| *tokens <= most)
+        }
+        _ => None,
+    }
+}
+
+/// What stands above the files of a page: what does not depend on them.
+fn above(about: (&str, &str), instructions: &[String]) -> String {
+    let instructions: Vec<_> = instructions.iter().map(|i| clip(i.trim(), INSTRUCTION_CHARS)).collect();
+    let description = fenced(&description(about), "text");
+    render("above", context! { instructions => &instructions, description => &description })
+}
+
+/// The sections about a file, one for each page, and what is on none of them.
+fn sections(file: &ChangedFile, outline: Option<&Outline>) -> (Vec<String>, Option<String>) {
     let diff = &file.file.diff;
     let divided = hunks::divide(diff, &file.new_hunks);
     let older = hunks::for_context(diff, &file.new_hunks).map(|older| fenced(&older, ""));
-    let instructions: Vec<_> = instructions.iter().map(|i| clip(i.trim(), INSTRUCTION_CHARS)).collect();
-    let description = fenced(&description(about), "text");
     let of = divided.parts.len();
-    let page = |(index, part): (usize, &Vec<Piece>)| {
-        let text = render(
+    let section = |(index, part): (usize, &Vec<Piece>)| {
+        render(
             "file",
             context! {
-                instructions => &instructions,
-                description => &description,
                 path => shown_path(&diff.path),
                 old_path => diff.old_path.as_deref().filter(|old| *old != diff.path).map(shown_path),
                 status => status(diff.status),
@@ -76,10 +115,9 @@ pub fn file_pages(
                 older => &older,
                 known => known(&file.known),
             },
-        );
-        FilePage { text }
+        )
     };
-    let pages = divided.parts.iter().enumerate().map(page).collect();
+    let sections = divided.parts.iter().enumerate().map(section).collect();
     let left_out = (divided.left_out > 0).then(|| {
         let Divided { left_out, lines, .. } = divided;
         format!("file too large for the budget: {} of {lines} lines of its hunks reviewed", lines - left_out)
@@ -88,7 +126,7 @@ pub fn file_pages(
         let lines = if divided.cut_lines == 1 { "line is" } else { "lines are" };
         format!("{} added {lines} too long to be shown whole", divided.cut_lines)
     });
-    FilePages { pages, left_out: left_out.or(cut) }
+    (sections, left_out.or(cut))
 }
 
 /// The conversation that asks for findings. `lessons` go into the system prompt; `revise` is what the rounds after the
@@ -228,7 +266,9 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().unwrap();
     templates.set_syntax(syntax);
     for (name, text) in [
+        ("above", include_str!("prompt/above.md")),
         ("file", include_str!("prompt/file.md")),
+        ("group", include_str!("prompt/group.md")),
         ("revise", include_str!("prompt/revise.md")),
         ("refute", include_str!("prompt/refute.md")),
     ] {

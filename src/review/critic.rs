@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::change::ChangedFile;
-use super::draft::{Draft, is_of, place, same_claim, tidy};
+use super::draft::{Draft, UnderReview, is_of, place, repeats, tidy};
 use super::finding::json::{Loose, find_json};
 use super::finding::{self, Evidence, Finding};
 use super::gate::{Dimension, missing};
@@ -46,7 +45,7 @@ pub fn answer_schema() -> Value {
 }
 
 /// Applies a critic's answer to the open claims of a draft, numbered from 0 in their order.
-pub fn judge(mut draft: Draft, text: &str, round: u32, file: &ChangedFile, model: &str) -> Judged<Draft> {
+pub fn judge(mut draft: Draft, text: &str, round: u32, files: &[UnderReview<'_>], model: &str) -> Judged<Draft> {
     let open = draft.open().count();
     let Some(said) = read(text) else {
         let complaint = "No verdicts were found in the answer: give one JSON object with `verdicts` and `missed`.";
@@ -82,7 +81,7 @@ pub fn judge(mut draft: Draft, text: &str, round: u32, file: &ChangedFile, model
                 confirm(&mut candidate.finding, "Confirmed", v, round);
                 candidate.settled = true;
             }
-            Some((Word::Fix, v)) => match mended(&candidate.finding, v.finding.as_ref(), file) {
+            Some((Word::Fix, v)) => match mended(&candidate.finding, v.finding.as_ref(), files) {
                 Ok(finding) => {
                     candidate.finding = finding;
                     confirm(&mut candidate.finding, "Corrected", v, round);
@@ -95,7 +94,7 @@ pub fn judge(mut draft: Draft, text: &str, round: u32, file: &ChangedFile, model
         kept.push(candidate);
     }
     draft.candidates = kept;
-    let missing = missed(&mut draft, said.missed, file, model);
+    let missing = missed(&mut draft, said.missed, files, model);
     Judged { answer: draft, complaints, missing, lessons }
 }
 
@@ -217,8 +216,9 @@ fn confirm(finding: &mut Finding, how: &str, verdict: &One, round: u32) {
 }
 
 /// The finding with the fields that a fix names. A quote that has no place never replaces one that has.
-fn mended(finding: &Finding, fix: Option<&Map<String, Value>>, file: &ChangedFile) -> Result<Finding, String> {
-    let diff = &file.file.diff;
+fn mended(finding: &Finding, fix: Option<&Map<String, Value>>, files: &[UnderReview<'_>]) -> Result<Finding, String> {
+    let under = files.iter().find(|under| under.diff().path == finding.path).ok_or("its file is not under review")?;
+    let diff = under.diff();
     let fix = fix.ok_or("`finding` is missing")?;
     let Ok(Value::Object(mut members)) = serde_json::to_value(finding) else {
         return Err("it cannot be read".to_owned());
@@ -250,16 +250,15 @@ fn mended(finding: &Finding, fix: Option<&Map<String, Value>>, file: &ChangedFil
 fn missed(
     draft: &mut Draft,
     items: Vec<Value>,
-    file: &ChangedFile,
+    files: &[UnderReview<'_>],
     model: &str,
 ) -> Vec<crate::agent::strategy::Missing> {
-    let path = &file.file.diff.path;
-    let findings = items.iter().filter_map(|item| finding::parse_finding(item, path).ok()).collect();
+    let findings = items.iter().filter_map(|item| finding::parse_finding(item, "").ok()).collect();
     let mut asked = Vec::new();
-    for candidate in tidy(findings, String::new(), file, model).candidates {
+    for candidate in tidy(findings, String::new(), files, model).candidates {
         let finding = candidate.finding;
         let known = draft.candidates.iter().map(|c| &c.finding).chain(&draft.refuted).chain(&draft.missed);
-        if asked.len() == MAX_MISSED || known.into_iter().any(|other| same_claim(other, &finding)) {
+        if asked.len() == MAX_MISSED || known.into_iter().any(|other| repeats(other, &finding)) {
             continue;
         }
         let say = format!(
@@ -282,6 +281,7 @@ mod tests {
     use crate::diff::parse::parse_patch;
     use crate::diff::{FileDiff, FileStatus};
     use crate::github::PullFile;
+    use crate::review::change::ChangedFile;
 
     fn file() -> ChangedFile {
         let hunks = parse_patch("@@ -1,2 +1,5 @@\n a\n+one();\n+two();\n+three();\n b").0;
@@ -300,11 +300,11 @@ mod tests {
         };
         let findings =
             vec![finding("one();", "First fault"), finding("two();", "Second one"), finding("three();", "Third")];
-        tidy(findings, String::new(), &file(), "m")
+        tidy(findings, String::new(), &[UnderReview { file: &file(), head: None }], "m")
     }
 
     fn heard(text: &str) -> Judged<Draft> {
-        judge(draft(), text, 1, &file(), "m")
+        judge(draft(), text, 1, &[UnderReview { file: &file(), head: None }], "m")
     }
 
     /// `title confidence settled` of every claim that is left.

@@ -1,4 +1,5 @@
-//! The findings on one file while they are worked on: what is settled, what was refuted, what was missed. Pure.
+//! The findings of one conversation while they are worked on, on one file or on several small ones: what is settled, what
+//! was refuted, what was missed. Pure.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,23 @@ pub const SAME_CLAIM: f64 = 0.85;
 /// later.
 pub const MAX_CANDIDATES: usize = 50;
 
-/// Findings on one file.
+/// A file that a conversation is about.
+#[derive(Clone, Copy)]
+pub struct UnderReview<'a> {
+    /// The file.
+    pub file: &'a ChangedFile,
+    /// Its text at the head commit, where it is at hand.
+    pub head: Option<&'a str>,
+}
+
+impl<'a> UnderReview<'a> {
+    /// Its change.
+    pub fn diff(&self) -> &'a FileDiff {
+        &self.file.file.diff
+    }
+}
+
+/// The findings of one conversation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Draft {
     /// What is claimed.
@@ -24,7 +41,7 @@ pub struct Draft {
     pub refuted: Vec<Finding>,
     /// What a critic found missing: a draft that then claims it is confirmed by that.
     pub missed: Vec<Finding>,
-    /// The model's word on the file.
+    /// The model's word on what it was shown.
     pub summary: String,
 }
 
@@ -51,10 +68,10 @@ impl Draft {
     /// Both answers to one question: the second with what only the first had.
     pub fn merge(first: Self, mut second: Self) -> Self {
         for candidate in first.candidates {
-            let again = second.candidates.iter().any(|c| {
-                same(&c.finding, &candidate.finding)
-                    || finding::similarity(&c.finding, &candidate.finding) >= SAME_CLAIM
-            });
+            let again = second
+                .candidates
+                .iter()
+                .any(|c| same(&c.finding, &candidate.finding) || alike(&c.finding, &candidate.finding) >= SAME_CLAIM);
             if !again {
                 second.candidates.push(candidate);
             }
@@ -77,8 +94,8 @@ impl Draft {
             summary: if answer.summary.is_empty() { before.summary.clone() } else { answer.summary },
         };
         for mut candidate in answer.candidates {
-            let known = |list: &[Finding]| list.iter().any(|f| same_claim(f, &candidate.finding));
-            if known(&out.refuted) || out.settled().any(|f| same_claim(f, &candidate.finding)) {
+            let known = |list: &[Finding]| list.iter().any(|f| repeats(f, &candidate.finding));
+            if known(&out.refuted) || out.settled().any(|f| repeats(f, &candidate.finding)) {
                 continue;
             }
             if known(&out.missed) {
@@ -100,7 +117,7 @@ impl Draft {
             return 1.0;
         }
         let best = |candidate: &Candidate, others: &Self| {
-            let marks = others.candidates.iter().map(|other| finding::similarity(&candidate.finding, &other.finding));
+            let marks = others.candidates.iter().map(|other| alike(&candidate.finding, &other.finding));
             marks.fold(0.0, f64::max)
         };
         let found: f64 = a.candidates.iter().map(|c| best(c, b)).chain(b.candidates.iter().map(|c| best(c, a))).sum();
@@ -109,28 +126,55 @@ impl Draft {
     }
 }
 
-/// Makes a draft of findings as a model gave them: without other files' findings, without what was said before or stands
-/// in hunks that are not under review, and each claim once.
-pub fn tidy(findings: Vec<Finding>, summary: String, file: &ChangedFile, model: &str) -> Draft {
-    let diff = &file.file.diff;
+/// Makes a draft of findings as a model gave them, with their paths as it wrote them: without those on files it was not
+/// asked about, without what was said before or stands in hunks that are not under review, and each claim once.
+pub fn tidy(findings: Vec<Finding>, summary: String, files: &[UnderReview<'_>], model: &str) -> Draft {
     let mut draft = Draft { summary, ..Draft::default() };
     // A flood is cut twice: before anything is compared with everything, and after.
     for mut finding in findings.into_iter().take(MAX_CANDIDATES * 4) {
-        if !is_of(&finding.path, diff) {
-            continue;
-        }
+        let Some(file) = owner(&finding, files).map(|under| under.file) else { continue };
+        let diff = &file.file.diff;
         finding.path.clone_from(&diff.path);
         if finding.source.is_empty() {
             model.clone_into(&mut finding.source);
         }
         unmask(&mut finding, diff);
+        let of_file = draft.candidates.iter().filter(|c| c.finding.path == finding.path);
+        let full = of_file.clone().count() >= MAX_CANDIDATES;
+        let again = of_file.clone().any(|c| same_claim(&c.finding, &finding));
         let said = file.known.iter().any(|known| same_claim(known, &finding));
-        let again = draft.candidates.iter().any(|c| same_claim(&c.finding, &finding));
-        if !said && !again && !reviewed_before(&finding, file) && draft.candidates.len() < MAX_CANDIDATES {
+        if !said && !again && !full && !reviewed_before(&finding, file) {
             draft.candidates.push(Candidate { finding, settled: false });
         }
     }
     draft
+}
+
+/// The file that a finding is about: the one it names, or, where it names none, the only one there is, or the only one
+/// in which its quote stands.
+fn owner<'f, 'a>(finding: &Finding, files: &'f [UnderReview<'a>]) -> Option<&'f UnderReview<'a>> {
+    if let [only] = files
+        && finding.path.is_empty()
+    {
+        return Some(only);
+    }
+    if finding.path.is_empty() {
+        let mut holding = files.iter().filter(|under| stands_in(finding, under.diff()));
+        return holding.next().filter(|_| holding.next().is_none());
+    }
+    let exactly = files.iter().find(|under| is_of(&finding.path, under.diff()));
+    // Below an absolute path may stand `b/a.rs` and `a.rs` alike: the longer one says more.
+    let spelt = || {
+        let named = files.iter().filter(|under| finding::names(&finding.path, &under.diff().path));
+        named.max_by_key(|under| under.diff().path.len())
+    };
+    exactly.or_else(spelt)
+}
+
+/// Whether the quote of a finding stands in a change, be it once or several times.
+fn stands_in(finding: &Finding, diff: &FileDiff) -> bool {
+    let finding = Finding { path: diff.path.clone(), ..finding.clone() };
+    matches!(place(&finding, diff), Ok(_) | Err(anchor::Unplaced::Ambiguous))
 }
 
 /// Whether two findings are about the same code and of one kind: the identity that also holds over pushes.
@@ -144,6 +188,16 @@ pub fn same_claim(a: &Finding, b: &Finding) -> bool {
     same(a, b) || (one_place && finding::similarity(a, b) >= SAME_CLAIM)
 }
 
+/// [`same_claim`] about the same file: the same code in two files is two matters.
+pub fn repeats(a: &Finding, b: &Finding) -> bool {
+    a.path == b.path && same_claim(a, b)
+}
+
+/// How alike two claims about the same file are, 0 to 1.
+fn alike(a: &Finding, b: &Finding) -> f64 {
+    if a.path == b.path { finding::similarity(a, b) } else { 0.0 }
+}
+
 /// Where a finding stands on the diff, if it has a place.
 pub fn place(finding: &Finding, diff: &FileDiff) -> Result<Placed, anchor::Unplaced> {
     let mut anchored = anchor::anchor(vec![finding.clone()], diff);
@@ -154,8 +208,7 @@ pub fn place(finding: &Finding, diff: &FileDiff) -> Result<Placed, anchor::Unpla
     }
 }
 
-/// Whether a finding's path is this file, also as it was called before. Spellings of the path itself were settled when
-/// the finding was read.
+/// Whether a path is this file, also as it was called before.
 pub fn is_of(path: &str, diff: &FileDiff) -> bool {
     path == diff.path || diff.old_path.as_deref() == Some(path)
 }
@@ -210,7 +263,11 @@ mod tests {
 
     fn finding(path: &str, quote: &str, title: &str) -> Finding {
         let answer = serde_json::json!({"findings": [{"path": path, "quote": quote, "title": title, "body": ""}]});
-        parse_findings(&answer.to_string(), "src/a.rs").findings.remove(0)
+        parse_findings(&answer.to_string(), "").findings.remove(0)
+    }
+
+    fn tidy_one(findings: Vec<Finding>, file: &ChangedFile) -> Draft {
+        tidy(findings, String::new(), &[UnderReview { file, head: None }], "m")
     }
 
     fn titles(draft: &Draft) -> Vec<&str> {
@@ -229,7 +286,7 @@ mod tests {
     fn only_this_file_counts_however_it_is_spelt() {
         let spelt = ["src/a.rs", "./src/a.rs", "b/src/a.rs", "src/old.rs", "", "src/b.rs", "a.rs"];
         let findings = spelt.iter().enumerate().map(|(n, path)| finding(path, &format!("q{n}"), &format!("title {n}")));
-        let draft = tidy(findings.collect(), String::new(), &file(vec![0, 1], Vec::new()), "m");
+        let draft = tidy_one(findings.collect(), &file(vec![0, 1], Vec::new()));
         assert_eq!(titles(&draft), ["title 0", "title 1", "title 2", "title 3", "title 4"]);
         assert!(draft.candidates.iter().all(|c| c.finding.path == "src/a.rs" && c.finding.source == "m"));
     }
@@ -243,15 +300,15 @@ mod tests {
             finding("src/a.rs", "b", "Two"),
             finding("src/a.rs", "b", "Two, in other words"),
         ];
-        let tidied = tidy(findings.clone(), String::new(), &file(vec![0], vec![known]), "m");
+        let tidied = tidy_one(findings.clone(), &file(vec![0], vec![known]));
         assert_eq!(titles(&tidied), ["Two"]);
-        assert_eq!(tidy(findings, String::new(), &file(vec![0, 1], Vec::new()), "m").candidates.len(), 3);
+        assert_eq!(tidy_one(findings, &file(vec![0, 1], Vec::new())).candidates.len(), 3);
     }
 
     #[test]
     fn a_flood_is_bounded() {
         let findings = (0..5_000).map(|n| finding("src/a.rs", &format!("q{n}"), &format!("number {n}")));
-        let draft = tidy(findings.collect(), String::new(), &file(vec![0], Vec::new()), "m");
+        let draft = tidy_one(findings.collect(), &file(vec![0], Vec::new()));
         assert_eq!(draft.candidates.len(), MAX_CANDIDATES);
     }
 
@@ -294,7 +351,7 @@ mod tests {
         Arc::make_mut(&mut file.file.diff).hunks = parse_patch(patch).0;
         let shown = redact("let mail = \"jane.doe@example.org\";").into_owned();
         assert!(shown.contains("[redacted:"), "{shown}");
-        let draft = tidy(vec![finding("src/a.rs", &shown, "Personal data")], String::new(), &file, "m");
+        let draft = tidy_one(vec![finding("src/a.rs", &shown, "Personal data")], &file);
         assert_eq!(draft.candidates[0].finding.quote, "let mail = \"jane.doe@example.org\";");
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::draft::Draft;
-use super::finding::{Evidence, Finding};
+use super::finding::{self, Evidence, Finding};
 use crate::chat::ChatMessage;
 
 /// Characters of one piece of evidence.
@@ -12,19 +12,23 @@ const TEXT_CHARS: usize = 300;
 /// Most pieces of evidence that tools give to one finding.
 const MOST: usize = 3;
 
-/// Puts hits of the check tools with the findings that quote the same code. A finding that says what a rule says is the
-/// rule's, and carries its id.
-pub fn attach(draft: &mut Draft, transcript: &[ChatMessage]) {
+/// Puts hits of the check tools with the findings that quote the same code of the same file. A finding that says what a
+/// rule says is the rule's, and carries its id. `default` is the file that is checked where a call names none.
+pub fn attach(draft: &mut Draft, transcript: &[ChatMessage], default: &str) {
     let results = transcript.iter().filter_map(|message| match message {
-        ChatMessage::Tool { name, text, .. } if name.starts_with("check_") => Some((name, text)),
+        ChatMessage::Tool { call_id, name, text } if name.starts_with("check_") => Some((call_id, name, text)),
         _ => None,
     });
-    for (tool, text) in results {
+    for (id, tool, text) in results {
         let Ok(result) = serde_json::from_str::<Value>(text) else { continue };
+        let checked = checked(transcript, id).unwrap_or_else(|| default.to_owned());
         let mut hits = Vec::new();
         collect(&result, &mut hits, 0);
         for candidate in &mut draft.candidates {
             let finding = &mut candidate.finding;
+            if !finding::names(&checked, &finding.path) {
+                continue;
+            }
             for hit in &hits {
                 if quotes_same(hit, finding) {
                     add(finding, tool, hit);
@@ -32,6 +36,17 @@ pub fn attach(draft: &mut Draft, transcript: &[ChatMessage]) {
             }
         }
     }
+}
+
+/// The path that a call of a tool names.
+fn checked(transcript: &[ChatMessage], id: &str) -> Option<String> {
+    let calls = transcript.iter().filter_map(|message| match message {
+        ChatMessage::Assistant { tool_calls, .. } => Some(tool_calls),
+        _ => None,
+    });
+    let call = calls.flatten().find(|call| call.id == id)?;
+    let arguments: Value = serde_json::from_str(&call.arguments).ok()?;
+    Some(arguments.get("path")?.as_str()?.to_owned())
 }
 
 /// Objects that name a rule and quote code, wherever they stand.
@@ -100,7 +115,7 @@ mod tests {
             result("check_style", "not json".to_owned()),
             result("read_file", hits.to_string()),
         ];
-        attach(&mut draft, &transcript);
+        attach(&mut draft, &transcript, "a.py");
         let seen: Vec<_> =
             draft.candidates.iter().map(|c| (c.finding.source.as_str(), c.finding.evidence.len())).collect();
         assert_eq!(seen, [("py-shell", 1), ("", 1), ("", 0)]);

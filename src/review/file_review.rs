@@ -1,12 +1,14 @@
 //! The review of one file: reads what is needed, runs the reflective reviewer on it, and says what came of it.
 
+pub mod together;
+
 use std::sync::Arc;
 
 use super::change::ChangedFile;
 use super::change::turn::Scene;
 use super::context::{FilePage, file_pages};
 use super::critic;
-use super::draft::Draft;
+use super::draft::{Draft, UnderReview};
 use super::finding::Finding;
 use super::reflective::FileTask;
 use crate::agent::graph::{self, Outcome, RunContext, RunError};
@@ -20,6 +22,9 @@ use crate::chat::{ModelRole, TokenUsage, embedded};
 use crate::github::FileText;
 use crate::tool::ToolContext;
 use crate::tool::toolbox::Toolbox;
+
+/// What stands between the paths of a conversation about several files, in its name.
+pub const SUBJECTS: &str = ", ";
 
 /// What the review of one file came to.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -42,39 +47,33 @@ pub struct FileReview {
 /// # Errors
 /// When the scene's `stop` was cancelled; the run goes on from its checkpoint next time.
 pub async fn review_file(file: &ChangedFile, scene: &Scene<'_>, tokens: u64) -> Result<FileReview, Stopped> {
+    review_within(file, scene, scene.budget.part(tokens)).await
+}
+
+async fn review_within(file: &ChangedFile, scene: &Scene<'_>, budget: Budget) -> Result<FileReview, Stopped> {
     if file.new_hunks.is_empty() {
         return Ok(FileReview::default());
     }
     let Scene { change, policy, engine, .. } = scene;
     let path = &file.file.diff.path;
-    let head = match change.source.read(path).await {
-        Ok(FileText::Text(text)) => Some(text),
-        // Without the text there is less context, and the review goes on: the hunks are at hand.
-        Ok(FileText::Missing | FileText::NotText | FileText::TooLarge) => None,
-        Err(error) => {
-            tracing::warn!(path, %error, "the file at the head commit cannot be read");
-            None
-        }
-    };
-    let (outline, unparsed) = match outline_of(path, head.as_deref()).await {
-        Ok(outline) => (outline, None),
-        Err(unparsed) => (None, Some(unparsed)),
-    };
+    let text = Text::of(file, scene).await;
     let instructions = policy.instructions_for(path);
-    let mut pages = file_pages(file, (&change.title, &change.description), &instructions, outline.as_ref());
-    let rules = engine.models.name(ModelRole::Reviewer) == embedded::NAME;
-    if rules {
+    let mut pages = file_pages(file, (&change.title, &change.description), &instructions, text.outline.as_ref());
+    if is_read_by_rules(scene) {
         // The built-in rules read the file through tools alone, and all of it at once.
         pages.pages.truncate(1);
-        pages.left_out = unseen_by_rules(path, head.as_deref(), unparsed);
+        pages.left_out = unseen_by_rules(path, text.head.as_deref(), text.unparsed);
     }
-    let tools = ToolContext { source: change.source.clone(), files: Arc::clone(&scene.diffs), path: path.clone() };
-    let reading = Reading { file, scene, head: head.as_deref(), rules, tools, budget: scene.budget.part(tokens) };
     let of = pages.pages.len();
     let mut whole = FileReview::default();
     for (index, page) in pages.pages.into_iter().enumerate() {
         let part = (of > 1).then_some((index + 1, of));
-        whole.add(reading.part(page, part).await?, part);
+        let files = vec![UnderReview { file, head: text.head.as_deref() }];
+        let mut run_id = format!("{}/{}", change.id, file.key());
+        if let Some((part, of)) = part {
+            run_id.push_str(&format!("/part-{part}-of-{of}"));
+        }
+        whole.add(converse(files, page, run_id, scene, &budget).await?, part);
     }
     whole.problem = whole.problem.or(pages.left_out);
     Ok(whole)
@@ -98,50 +97,76 @@ impl FileReview {
     }
 }
 
-/// One file while it is read.
-struct Reading<'a> {
-    file: &'a ChangedFile,
-    scene: &'a Scene<'a>,
-    head: Option<&'a str>,
-    /// Whether the built-in rules read it, which cost nothing.
-    rules: bool,
-    tools: ToolContext,
-    budget: Budget,
+/// One conversation, which has a checkpoint of its own. What it comes to is of all its files.
+async fn converse(
+    files: Vec<UnderReview<'_>>,
+    page: FilePage,
+    run_id: String,
+    scene: &Scene<'_>,
+    budget: &Budget,
+) -> Result<FileReview, Stopped> {
+    let Scene { change, engine, stop, .. } = scene;
+    let paths: Vec<&str> = files.iter().map(|under| under.diff().path.as_str()).collect();
+    let tools = ToolContext {
+        source: change.source.clone(),
+        files: Arc::clone(&scene.diffs),
+        path: paths.first().copied().unwrap_or_default().to_owned(),
+    };
+    let model = engine.models.name(ModelRole::Reviewer).to_owned();
+    let task = FileTask { subject: paths.join(SUBJECTS), files, page, model };
+    let toolbox = Toolbox::reviewing();
+    let graph = ReflectiveReviewer {
+        task: &task,
+        models: &engine.models,
+        toolbox: &toolbox,
+        tools: &tools,
+        max_rounds: engine.limits.max_rounds,
+    };
+    let (checkpoints, events, clock) = (engine.checkpoints.clone(), engine.events.clone(), engine.clock.clone());
+    // A budget of its own, so that what it cost is told from what the conversations before it did.
+    let budget = budget.part(budget.tokens_left());
+    let mut cx = RunContext::new(run_id, checkpoints, events, clock, (*stop).clone())
+        .with_budget(budget)
+        .patient(engine.limits.patient);
+    if is_read_by_rules(scene) {
+        cx = cx.coarse();
+    }
+    let outcome = graph::run(&graph, Rounds::default(), &cx).await;
+    let spent = cx.budget.spent();
+    let review = came_to(outcome, spent, cx.patient)?;
+    // What an earlier process has paid for this run counts too.
+    cx.budget.spend(review.usage.beyond(&spent));
+    Ok(review)
 }
 
-impl Reading<'_> {
-    /// One conversation about it, which has a checkpoint of its own.
-    async fn part(&self, page: FilePage, part: Option<(usize, usize)>) -> Result<FileReview, Stopped> {
-        let Scene { change, engine, stop, .. } = self.scene;
-        let model = engine.models.name(ModelRole::Reviewer).to_owned();
-        let task = FileTask { file: self.file, page, head: self.head, model };
-        let toolbox = Toolbox::reviewing();
-        let graph = ReflectiveReviewer {
-            task: &task,
-            models: &engine.models,
-            toolbox: &toolbox,
-            tools: &self.tools,
-            max_rounds: engine.limits.max_rounds,
+/// Whether the built-in rules read the files, which cost nothing.
+fn is_read_by_rules(scene: &Scene<'_>) -> bool {
+    scene.engine.models.name(ModelRole::Reviewer) == embedded::NAME
+}
+
+/// A file as it stands at the head commit.
+struct Text {
+    head: Option<String>,
+    outline: Option<Outline>,
+    unparsed: Option<Unparsed>,
+}
+
+impl Text {
+    async fn of(file: &ChangedFile, scene: &Scene<'_>) -> Self {
+        let path = &file.file.diff.path;
+        let head = match scene.change.source.read(path).await {
+            Ok(FileText::Text(text)) => Some(text),
+            // Without the text there is less context, and the review goes on: the hunks are at hand.
+            Ok(FileText::Missing | FileText::NotText | FileText::TooLarge) => None,
+            Err(error) => {
+                tracing::warn!(path, %error, "the file at the head commit cannot be read");
+                None
+            }
         };
-        let mut run_id = format!("{}/{}", change.id, self.file.key());
-        if let Some((part, of)) = part {
-            run_id.push_str(&format!("/part-{part}-of-{of}"));
+        match outline_of(path, head.as_deref()).await {
+            Ok(outline) => Self { head, outline, unparsed: None },
+            Err(unparsed) => Self { head, outline: None, unparsed: Some(unparsed) },
         }
-        let (checkpoints, events, clock) = (engine.checkpoints.clone(), engine.events.clone(), engine.clock.clone());
-        // A budget of its own, so that what it cost is told from what the parts before it did.
-        let budget = self.budget.part(self.budget.tokens_left());
-        let mut cx = RunContext::new(run_id, checkpoints, events, clock, (*stop).clone())
-            .with_budget(budget)
-            .patient(engine.limits.patient);
-        if self.rules {
-            cx = cx.coarse();
-        }
-        let outcome = graph::run(&graph, Rounds::default(), &cx).await;
-        let spent = cx.budget.spent();
-        let review = came_to(outcome, spent, cx.patient)?;
-        // What an earlier process has paid for this run counts too.
-        cx.budget.spend(review.usage.beyond(&spent));
-        Ok(review)
     }
 }
 

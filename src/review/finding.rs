@@ -146,6 +146,11 @@ pub fn parse_finding(item: &Value, path: &str) -> Result<Finding, Rejected> {
     item::parse(item, path)
 }
 
+/// Whether a path that a model wrote is this file, however it is spelt (`./x`, `b/x`, absolute, quoted).
+pub fn names(named: &str, path: &str) -> bool {
+    !named.is_empty() && item::file(named, path) == path
+}
+
 /// The identity of a finding over pushes: path, quoted code without white space, and category. Hex, 16 characters.
 /// A finding without a quote is known by its title instead, in lower case and without punctuation.
 pub fn fingerprint(finding: &Finding) -> String {

@@ -4,7 +4,7 @@
 //! was said before) never reaches it, see [`super::draft`].
 
 use super::anchor::Unplaced;
-use super::draft::{Draft, place};
+use super::draft::{Draft, UnderReview, place};
 use super::finding::{Finding, Severity, fingerprint};
 use crate::agent::strategy::{Missing, Verdict};
 use crate::diff::{FileDiff, Side};
@@ -41,12 +41,18 @@ impl Dimension {
 }
 
 /// What a draft lacks, and how good it is: the share of its claims that lack nothing.
-pub fn evaluate(draft: &Draft, diff: &FileDiff, head: Option<&str>) -> Verdict {
+pub fn evaluate(draft: &Draft, files: &[UnderReview<'_>]) -> Verdict {
     let mut missing = Vec::new();
     let mut flawed = 0_u32;
     for candidate in &draft.candidates {
-        let found = flaws(&candidate.finding, diff, head);
+        let path = &candidate.finding.path;
+        let Some(under) = files.iter().find(|under| under.diff().path == *path) else { continue };
+        let mut found = flaws(&candidate.finding, under.diff(), under.head);
         flawed += u32::from(!found.is_empty());
+        if files.len() > 1 {
+            // Two files may be told the same under one title.
+            found.iter_mut().for_each(|missing| missing.say.insert_str(0, &format!("In {path:?}: ")));
+        }
         missing.extend(found);
     }
     let all = u32::try_from(draft.candidates.len()).unwrap_or(u32::MAX).max(1);
@@ -151,9 +157,13 @@ fn places(quote: &str, diff: &FileDiff) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::diff::FileStatus;
     use crate::diff::parse::parse_patch;
+    use crate::diff::{FileStatus, Hunk};
+    use crate::github::PullFile;
+    use crate::review::change::ChangedFile;
     use crate::review::draft::Candidate;
     use crate::review::finding::parse_finding;
     use serde_json::{Value, json};
@@ -161,6 +171,12 @@ mod tests {
     const PATCH: &str = "@@ -1,3 +1,4 @@\n a\n+let key = load();\n b\n a";
     const HEAD: &str = "a\nlet key = load();\nb\na\nfn far() {}\n";
     const BODY: &str = "It returns nothing when the file is gone, so the worker stops. Return the error.";
+
+    fn file(hunks: Vec<Hunk>) -> ChangedFile {
+        let diff = FileDiff { path: "a.rs".to_owned(), old_path: None, status: FileStatus::Modified, hunks };
+        let file = PullFile { diff: Arc::new(diff), blob_sha: None, no_patch: None, self_made: false };
+        ChangedFile { file, new_hunks: vec![0], known: Vec::new() }
+    }
 
     fn dimensions(change: Value) -> Vec<String> {
         let mut item = json!({
@@ -170,8 +186,7 @@ mod tests {
         let finding = parse_finding(&item, "a.rs").unwrap();
         let draft = Draft { candidates: vec![Candidate { finding, settled: false }], ..Draft::default() };
         let hunks = parse_patch(PATCH).0;
-        let diff = FileDiff { path: "a.rs".to_owned(), old_path: None, status: FileStatus::Modified, hunks };
-        let verdict = evaluate(&draft, &diff, Some(HEAD));
+        let verdict = evaluate(&draft, &[UnderReview { file: &file(hunks), head: Some(HEAD) }]);
         assert_eq!(verdict.accepted(), (verdict.score - 1.0).abs() < 1e-9);
         verdict.missing.into_iter().map(|m| m.dimension).collect()
     }
@@ -199,17 +214,14 @@ mod tests {
     fn an_ambiguous_quote_is_asked_for_by_its_lines() {
         let finding = parse_finding(&json!({"quote": "a", "title": "t", "body": BODY}), "a.rs").unwrap();
         let hunks = parse_patch(PATCH).0;
-        let diff = FileDiff { path: "a.rs".to_owned(), old_path: None, status: FileStatus::Modified, hunks };
         let draft = Draft { candidates: vec![Candidate { finding, settled: true }], ..Draft::default() };
-        let verdict = evaluate(&draft, &diff, None);
+        let verdict = evaluate(&draft, &[UnderReview { file: &file(hunks), head: None }]);
         assert!(verdict.missing[0].say.contains("line 1, line 4"), "{verdict:?}");
     }
 
     #[test]
     fn nothing_claimed_is_nothing_missing() {
-        let diff =
-            FileDiff { path: "a.rs".to_owned(), old_path: None, status: FileStatus::Modified, hunks: Vec::new() };
-        let verdict = evaluate(&Draft::default(), &diff, None);
+        let verdict = evaluate(&Draft::default(), &[UnderReview { file: &file(Vec::new()), head: None }]);
         assert!(verdict.accepted() && (verdict.score - 1.0).abs() < 1e-9);
     }
 }

@@ -1,8 +1,7 @@
-//! The review of one file as the task that the reflective reviewer works on. Pure.
+//! The review of one file, or of several small ones together, as the task that the reflective reviewer works on. Pure.
 
-use super::change::ChangedFile;
 use super::context::{self, FilePage, Revise};
-use super::draft::{Draft, tidy};
+use super::draft::{Draft, UnderReview, tidy};
 use super::evidence;
 use super::finding::{answer_schema, parse_findings};
 use super::{critic, gate};
@@ -10,29 +9,23 @@ use crate::agent::react::Said;
 use crate::agent::strategy::{Attempt, Judged, Parsed, Task, Verdict};
 use crate::chat::{ChatMessage, ResponseSchema};
 
-/// One file under review.
+/// What one conversation is about.
 pub struct FileTask<'a> {
-    /// The file.
-    pub file: &'a ChangedFile,
-    /// What the models are told of it.
+    /// The files; the first is the one that tools look at where nobody names one.
+    pub files: Vec<UnderReview<'a>>,
+    /// Their paths, for logs.
+    pub subject: String,
+    /// What the models are told of them.
     pub page: FilePage,
-    /// Its text at the head commit, where it is at hand.
-    pub head: Option<&'a str>,
     /// The name of the model that drafts, for findings that no rule stands behind.
     pub model: String,
-}
-
-impl FileTask<'_> {
-    fn path(&self) -> &str {
-        &self.file.file.diff.path
-    }
 }
 
 impl Task for FileTask<'_> {
     type Answer = Draft;
 
     fn subject(&self) -> &str {
-        self.path()
+        &self.subject
     }
 
     fn prompt(&self, attempt: &Attempt<'_, Draft>) -> Vec<ChatMessage> {
@@ -52,7 +45,7 @@ impl Task for FileTask<'_> {
     }
 
     fn parse(&self, said: &Said) -> Parsed<Draft> {
-        let parsed = parse_findings(&said.text, self.path());
+        let parsed = parse_findings(&said.text, "");
         let whole = parsed.findings.len();
         let mut complaints: Vec<_> = parsed.rejected.into_iter().map(|rejected| rejected.reason).collect();
         if said.cut {
@@ -61,8 +54,9 @@ impl Task for FileTask<'_> {
         } else if !parsed.complete && complaints.is_empty() {
             complaints.push("It is not whole.".to_owned());
         }
-        let mut draft = tidy(parsed.findings, parsed.summary, self.file, &self.model);
-        evidence::attach(&mut draft, &said.transcript);
+        let mut draft = tidy(parsed.findings, parsed.summary, &self.files, &self.model);
+        let default = self.files.first().map_or("", |under| &under.diff().path);
+        evidence::attach(&mut draft, &said.transcript, default);
         Parsed { answer: draft, complaints }
     }
 
@@ -75,7 +69,7 @@ impl Task for FileTask<'_> {
     }
 
     fn evaluate(&self, answer: &Draft) -> Verdict {
-        gate::evaluate(answer, &self.file.file.diff, self.head)
+        gate::evaluate(answer, &self.files)
     }
 
     fn similarity(&self, a: &Draft, b: &Draft) -> f64 {
@@ -92,11 +86,11 @@ impl Task for FileTask<'_> {
     }
 
     fn judge(&self, answer: Draft, said: &Said, round: u32) -> Judged<Draft> {
-        critic::judge(answer, &said.text, round, self.file, &self.model)
+        critic::judge(answer, &said.text, round, &self.files, &self.model)
     }
 
     fn unjudged(&self, answer: Draft, why: &str) -> Draft {
-        tracing::warn!(path = self.path(), why, "findings are kept without a second look");
+        tracing::warn!(subject = self.subject, why, "findings are kept without a second look");
         critic::unconfirmed(answer)
     }
 }

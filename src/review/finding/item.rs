@@ -197,7 +197,7 @@ fn line(value: &Value) -> Option<u32> {
 
 /// The file under review when the model spelt its path another way (`./x`, `a/x`, absolute, `\`); otherwise what the
 /// model wrote, which is then another file's.
-fn file(named: &str, path: &str) -> String {
+pub(super) fn file(named: &str, path: &str) -> String {
     fn bare(path: &str) -> &str {
         path.trim().trim_matches(['`', '"', '\''])
     }
