@@ -48,7 +48,7 @@ SETTINGS = [
     'listen = "127.0.0.1:8080"\nmodel = "openai::gpt-5-mini"\nlog_format = "json"\npublic_url = "https://x.example"\n'
     '[github]\napp_id = 7\nprivate_key = "s3cr3t-v4lue"\nwebhook_secret = "s3cr3t-v4lue"\n[openai]\n'
     'api_key = "s3cr3t-v4lue"\nbase_url = "https://api.example/v1"\n[queue]\nworkers = 4\nlease_seconds = 60\n'
-    "[review]\nmax_rounds = 3\ntokens = 1000000\n",
+    "[review]\nmax_rounds = 3\ngroup_files = 4\ntokens = 1000000\n",
     'database_url = "postgres://u:s3cr3t-v4lue@h/d"\nmodel = "ollama::x"\nsmee = "https://smee.io/abc"\n',
     'listen = "localhost:x"\n[queue]\nworkers = 0\n',
 ]

@@ -420,6 +420,9 @@ mod tests {
         assert_eq!(config.limits.review, Most { tokens: 5_000_000, micro_usd: 30_000 });
         let day = Budgets { day: Most::tokens(7), repository_day: most(None, Some(2)), ..Budgets::default() };
         assert_eq!(config.limits.budgets, day);
+        assert_eq!(config.limits.group_files, 8);
+        assert_eq!(load("[review]\ngroup_files = 1\n").unwrap().limits.group_files, 1);
+        assert!(load("[review]\ngroup_files = 17\n").is_err());
         let error = load("[queue]\nworkers = 0\n").unwrap_err().to_string();
         assert_eq!(error, "`queue.workers` in secondlook.toml is 0: write a number from 1 to 64");
     }

@@ -43,6 +43,7 @@ fn operator(text: &str) {
             assert!((1..=64).contains(&config.queue.workers) && (1..=100).contains(&config.queue.max_attempts));
             assert!((5..=3_600).contains(&config.queue.lease.as_secs()));
             assert!((1..=64).contains(&config.limits.concurrent_files) && config.limits.max_rounds <= 10);
+            assert!((1..=16).contains(&config.limits.group_files));
             let shown = format!("{config:?}");
             assert!(!shown.contains(SECRET), "the debug form shows a secret: {written}");
             if let Some(app) = &config.app {

@@ -9,7 +9,7 @@ use secondlook::review::anchor::Placed;
 use secondlook::review::change::ChangedFile;
 use secondlook::review::coverage::{Coverage, CoveredFile, FileCoverage};
 use secondlook::review::critic::judge;
-use secondlook::review::draft::{Candidate, Draft, MAX_CANDIDATES, place, tidy};
+use secondlook::review::draft::{Candidate, Draft, MAX_CANDIDATES, UnderReview, place, tidy};
 use secondlook::review::finding::{
     Finding, MAX_BODY, MAX_FINDINGS, MAX_PATH, MAX_QUOTE, MAX_QUOTE_LINES, MAX_REJECTED, MAX_REPLACEMENT, MAX_SUMMARY,
     MAX_TITLE, ParsedFindings, fingerprint, parse_findings,
@@ -37,9 +37,10 @@ pub fn check(data: &[u8]) {
     let parsed = parse_findings(&answer, "a.rs");
     bounded(&parsed);
     read_again(&parsed);
-    let draft = tidy(parsed.findings.clone(), parsed.summary.clone(), &file, "model");
+    let draft =
+        tidy(parsed.findings.clone(), parsed.summary.clone(), &[UnderReview { file: &file, head: None }], "model");
     assert!(draft.candidates.len() <= MAX_CANDIDATES.min(parsed.findings.len()));
-    evaluate(&draft, &file.file.diff, None);
+    evaluate(&draft, &[UnderReview { file: &file, head: None }]);
     judged(&draft, &answer, &file);
     judged(&draft, &verdicts, &file);
     written(&parsed.findings, &file, &parsed.summary);
@@ -83,7 +84,7 @@ fn read_again(parsed: &ParsedFindings) {
 
 /// Every claim is kept or refuted, none gets lost and none is doubled.
 fn judged(draft: &Draft, text: &str, file: &ChangedFile) {
-    let judged = judge(draft.clone(), text, 1, file, "critic").answer;
+    let judged = judge(draft.clone(), text, 1, &[UnderReview { file, head: None }], "critic").answer;
     assert_eq!(judged.candidates.len() + judged.refuted.len(), draft.candidates.len(), "no claim is lost");
     assert!(judged.missed.len() <= 5);
     for Candidate { finding, .. } in &judged.candidates {

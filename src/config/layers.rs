@@ -164,6 +164,8 @@ pub struct QueueSection {
 pub struct ReviewSection {
     /// Files reviewed at the same time (1 to 64, default 8).
     pub concurrent_files: Option<u64>,
+    /// Most small files that are reviewed together, in one conversation (1 to 16, 1 for never, default 8).
+    pub group_files: Option<u64>,
     /// Most rounds of draft and critique per file (1 to 10, default 5).
     pub max_rounds: Option<u64>,
     /// Whole time of one review (1 to 86400 seconds, default 1200).

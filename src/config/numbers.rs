@@ -45,6 +45,9 @@ pub(super) fn limits(layers: &Layers) -> Result<Limits, ConfigError> {
     if let Some(files) = between("review.concurrent_files", section.concurrent_files, 1, 64)? {
         limits.concurrent_files = usize::try_from(files).unwrap_or(limits.concurrent_files);
     }
+    if let Some(files) = between("review.group_files", section.group_files, 1, 16)? {
+        limits.group_files = usize::try_from(files).unwrap_or(limits.group_files);
+    }
     if let Some(rounds) = between("review.max_rounds", section.max_rounds, 1, 10)? {
         limits.max_rounds = u32::try_from(rounds).unwrap_or(limits.max_rounds);
     }

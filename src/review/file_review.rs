@@ -54,7 +54,7 @@ async fn review_within(file: &ChangedFile, scene: &Scene<'_>, budget: Budget) ->
     if file.new_hunks.is_empty() {
         return Ok(FileReview::default());
     }
-    let Scene { change, policy, engine, .. } = scene;
+    let Scene { change, policy, .. } = scene;
     let path = &file.file.diff.path;
     let text = Text::of(file, scene).await;
     let instructions = policy.instructions_for(path);

@@ -70,7 +70,7 @@ impl Bench {
             checkpoints: Checkpoints::new(db.clone(), clock.clone()),
             events: EventLog::new(db.clone()),
             clock: clock.clone(),
-            limits: Limits::default(),
+            limits: Limits { group_files: 1, ..Limits::default() },
             purse: Purse::default(),
         };
         let app = App {

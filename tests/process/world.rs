@@ -105,7 +105,8 @@ impl World {
             directory,
             _place: place,
         };
-        world.configure("[queue]\nlease_seconds = 5\ngrace_seconds = 4\n");
+        // The stand-in for the model tells conversations apart by their file.
+        world.configure("[queue]\nlease_seconds = 5\ngrace_seconds = 4\n[review]\ngroup_files = 1\n");
         Some(world)
     }
 

@@ -99,6 +99,7 @@ mod tests {
     use crate::diff::parse::parse_patch;
     use crate::diff::{FileDiff, FileStatus};
     use crate::github::PullFile;
+    use crate::review::policy::PathInstruction;
 
     fn file(path: &str, lines: usize) -> ChangedFile {
         let added: String = (0..lines).map(|n| format!("+let value_{n} = compute(\"some text\", {n});\n")).collect();
@@ -142,9 +143,8 @@ mod tests {
 
     #[test]
     fn only_files_under_the_same_instructions_come_together() {
-        let policy: Policy =
-            serde_norway::from_str("paths:\n  instructions:\n    - path: '**/*.sql'\n      text: Name the index.\n")
-                .unwrap();
+        let mut policy = Policy::default();
+        policy.paths.instructions = vec![PathInstruction { path: "**/*.sql".into(), text: "Name the index.".into() }];
         let files = [("db/a.sql", 2), ("db/a.rs", 2), ("db/b.sql", 2), ("db/b.rs", 2)];
         assert_eq!(grouped(&files, &policy, 8), ["db/a.sql db/b.sql", "db/a.rs db/b.rs"]);
     }

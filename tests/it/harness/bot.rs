@@ -56,19 +56,35 @@ pub(crate) enum Answers {
 }
 
 /// What differs from the usual.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Setup {
     pub(crate) answers: Answers,
     /// Dead letters that the test means to make; any other number is a complaint.
     pub(crate) dead_letters: u64,
-    /// Sizes, times and budgets.
+    /// Sizes, times and budgets; but see `group_files`.
     pub(crate) limits: Limits,
+    /// Most files that are reviewed together. By default each is alone, so that a test scripts one file at a time.
+    pub(crate) group_files: usize,
     /// Tries and times of the queue.
     pub(crate) queue: queue::Settings,
     /// Whether there is no App yet.
     pub(crate) without_app: bool,
     /// How long the client waits for GitHub, where the usual time is too long for a test.
     pub(crate) github_timeout: Option<Duration>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            answers: Answers::default(),
+            dead_letters: 0,
+            limits: Limits::default(),
+            group_files: 1,
+            queue: queue::Settings::default(),
+            without_app: false,
+            github_timeout: None,
+        }
+    }
 }
 
 /// The bot and its world.
@@ -242,7 +258,7 @@ fn build(github: &FakeGitHub, models: Arc<Router>, clock: &ManualClock, db: &Db,
         credentials: (!setup.without_app).then(|| github.credentials()),
         webhook_secrets: vec![SECRET.into()],
         queue: setup.queue.clone(),
-        limits: setup.limits.clone(),
+        limits: Limits { group_files: setup.group_files, ..setup.limits.clone() },
         public_url: None,
         listens_locally: true,
         app_file: std::path::PathBuf::new(),

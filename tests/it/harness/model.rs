@@ -1,4 +1,5 @@
-//! A scripted model: every conversation (a file, its critic, a thread) has its own list of replies.
+//! A scripted model: every conversation (a file, its critic, a thread) has its own list of replies. A conversation about
+//! several files that has none is answered with what its files would be answered, put together.
 //!
 //! A request that nobody scripted fails at once and is a complaint at the reckoning, and so is a reply nobody asked for.
 
@@ -10,6 +11,7 @@ use secondlook::chat::{
     ChatError, ChatMessage, ChatModel, ChatRequest, ChatResponse, FinishReason, ModelRole, TokenUsage, ToolCall,
     estimate_tokens,
 };
+use secondlook::review::file_review::SUBJECTS;
 use serde_json::{Value, json};
 
 /// One scripted reply.
@@ -52,6 +54,16 @@ impl ScriptedModel {
         Script { model: self, role: ModelRole::Reviewer, subject: path.to_owned() }
     }
 
+    /// The review of several files together, in whatever order they come.
+    pub(crate) fn on_files(&self, paths: &[&str]) -> Script<'_> {
+        self.on_file(&together(paths.iter().copied()))
+    }
+
+    /// The critic of the findings of several files together.
+    pub(crate) fn on_critics(&self, paths: &[&str]) -> Script<'_> {
+        self.on_critic(&together(paths.iter().copied()))
+    }
+
     /// The critic of a file's findings.
     pub(crate) fn on_critic(&self, path: &str) -> Script<'_> {
         Script { model: self, role: ModelRole::Critic, subject: path.to_owned() }
@@ -87,17 +99,60 @@ impl ScriptedModel {
         state.requests.push(request.clone());
         let role = request.conversation.role;
         let subject = if role == ModelRole::Answer { String::new() } else { request.conversation.subject.clone() };
-        let key = (role, subject);
+        let paths: Vec<&str> = subject.split(SUBJECTS).collect();
+        let key = (role, together(paths.iter().copied()));
         if let Some(reply) = state.scripts.get_mut(&key).and_then(VecDeque::pop_front) {
             return Ok(reply);
         }
         if let Some(reply) = state.lasting.get(&key) {
             return Ok(reply.clone());
         }
+        if paths.len() > 1
+            && let Some(text) = state.put_together(role, &paths)
+        {
+            return Ok(Reply::Text(text));
+        }
         let last = request.messages.last().map(ChatMessage::text).unwrap_or_default();
         let last: String = last.chars().take(600).collect();
         state.complaints.push(format!("nothing scripted for {role:?} on {:?}, asked: {last}", key.1));
         Err(ChatError::Rejected("not scripted".into()))
+    }
+}
+
+/// The name of a conversation about some files.
+fn together<'p>(paths: impl Iterator<Item = &'p str>) -> String {
+    let mut paths: Vec<&str> = paths.collect();
+    paths.sort_unstable();
+    paths.join(SUBJECTS)
+}
+
+impl State {
+    /// What is scripted for each of these files, as one answer. A critic has a reply only where something was found.
+    fn put_together(&mut self, role: ModelRole, paths: &[&str]) -> Option<String> {
+        let list = if role == ModelRole::Critic { "verdicts" } else { "findings" };
+        let mut all: Vec<Value> = Vec::new();
+        for path in paths {
+            let script = self.scripts.get_mut(&(role, (*path).to_owned())).and_then(VecDeque::pop_front);
+            let Some(Reply::Text(text)) = script else {
+                if role == ModelRole::Critic && script.is_none() {
+                    continue;
+                }
+                return None;
+            };
+            let mut answer: Value = serde_json::from_str(&text).ok()?;
+            let before = all.len();
+            for mut item in answer[list].as_array_mut()?.drain(..) {
+                if let Some(index) = item["index"].as_u64() {
+                    item["index"] = json!(index + u64::try_from(before).ok()?);
+                }
+                all.push(item);
+            }
+        }
+        let answer = match role {
+            ModelRole::Critic => json!({"verdicts": all, "missed": []}),
+            _ => json!({"findings": all, "summary": ""}),
+        };
+        Some(answer.to_string())
     }
 }
 

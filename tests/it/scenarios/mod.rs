@@ -6,6 +6,7 @@ mod hostile;
 mod lifecycle;
 mod push;
 mod review;
+mod together;
 
 /// A small change with one fault in it, and the fault.
 pub(crate) const CACHE: &str = "
