@@ -304,18 +304,22 @@ mod tests {
         parse_finding(&item, "src/a.rs").unwrap()
     }
 
-    fn page(title: &str, description: &str) -> FilePage {
+    fn file() -> ChangedFile {
         let diff = FileDiff {
             path: "src/a.rs".to_owned(),
             old_path: None,
             status: FileStatus::Modified,
             hunks: parse_patch(PATCH).0,
         };
-        let file = ChangedFile {
+        ChangedFile {
             file: PullFile { diff: Arc::new(diff), blob_sha: None, no_patch: None, self_made: false },
             new_hunks: vec![0],
             known: vec![finding("Reads the file twice")],
-        };
+        }
+    }
+
+    fn page(title: &str, description: &str) -> FilePage {
+        let file = file();
         let outline = outline(Language::Rust, HEAD).unwrap();
         let pages = file_pages(&file, (title, description), &["Errors are returned.".to_owned()], Some(&outline));
         assert_eq!((pages.pages.len(), pages.left_out), (1, None));
@@ -387,6 +391,23 @@ mod tests {
         - Reads the file twice (at "let text = fs::read_to_string(path).unwrap();")
         ```
         "#);
+    }
+
+    #[test]
+    fn a_page_of_several_files_says_once_what_is_the_same_and_shows_each_as_its_own_page_does() {
+        let (one, mut two) = (file(), file());
+        Arc::make_mut(&mut two.file.diff).path = "src/b.rs".to_owned();
+        let outline = outline(Language::Rust, HEAD).unwrap();
+        let instructions = ["Errors are returned.".to_owned()];
+        let text = group_page(&[(&one, Some(&outline)), (&two, None)], ("Read", "A stub."), &instructions).text;
+        for once in ["Errors are returned.", "Title: Read", "2 small files of the change are reviewed together"] {
+            assert_eq!(text.matches(once).count(), 1, "{once}\n{text}");
+        }
+        let own = page("Read", "A stub.").text;
+        let (above, section) = own.split_at(own.find("# The file").unwrap());
+        assert!(text.starts_with(above) && text.contains(section), "{text}");
+        assert!(text.contains("# The file\n\n\"src/b.rs\", changed\n\n# Hunks to review\n"), "{text}");
+        assert!(section_tokens(&one, 1_000).is_some() && section_tokens(&one, 50).is_none());
     }
 
     #[test]

@@ -292,6 +292,35 @@ mod tests {
     }
 
     #[test]
+    fn of_several_files_each_gets_what_is_its_own() {
+        let (mut a, mut b) = (file(vec![0, 1], Vec::new()), file(vec![0, 1], Vec::new()));
+        let known = finding("src/a.rs", "let key = load();", "It leaks");
+        a.known = vec![known];
+        let (deep, other) = ("b/src/a.rs", "@@ -1 +1,2 @@\n a\n+let only = here();");
+        Arc::make_mut(&mut b.file.diff).path = deep.to_owned();
+        Arc::make_mut(&mut b.file.diff).old_path = None;
+        Arc::make_mut(&mut b.file.diff).hunks.extend(parse_patch(other).0);
+        b.new_hunks.push(2);
+        let findings = vec![
+            finding("src/a.rs", "let key = load();", "It leaks"),
+            finding("b/src/a.rs", "let key = load();", "It leaks"),
+            finding("./src/a.rs", "b", "Two"),
+            finding("/home/x/b/src/a.rs", "b", "Two"),
+            finding("", "let only = here();", "Found by its code"),
+            finding("", "let old = load();", "In both"),
+            finding("src/c.rs", "b", "In neither"),
+        ];
+        let files = [UnderReview { file: &a, head: None }, UnderReview { file: &b, head: None }];
+        let draft = tidy(findings, String::new(), &files, "m");
+        let told: Vec<_> =
+            draft.candidates.iter().map(|c| (c.finding.path.as_str(), c.finding.title.as_str())).collect();
+        assert_eq!(told, [(deep, "It leaks"), ("src/a.rs", "Two"), (deep, "Two"), (deep, "Found by its code")]);
+        let both = Draft::carry(&draft, draft.clone());
+        assert_eq!(both.candidates.len(), 4, "the same claim about two files stays two");
+        assert_eq!(Draft::merge(draft.clone(), draft).candidates.len(), 4);
+    }
+
+    #[test]
     fn what_was_said_or_reviewed_before_and_repetitions_are_left_out() {
         let known = finding("src/a.rs", "let key = load();", "It leaks");
         let findings = vec![

@@ -136,9 +136,9 @@ mod tests {
         let many: Vec<(&str, usize)> = many.iter().map(|(path, lines)| (path.as_str(), *lines)).collect();
         let sizes = |groups: Vec<String>| groups.iter().map(|g| g.split(' ').count()).collect::<Vec<_>>();
         assert_eq!(sizes(grouped(&many, &Policy::default(), 8)), [8, 8, 4]);
-        // Some 1,100 tokens each: five of them are as much as a group may hold.
+        // Some 950 tokens each: six of them are as much as a group may hold.
         let longer: Vec<(&str, usize)> = many.iter().map(|(path, _)| (*path, 65)).collect();
-        assert_eq!(sizes(grouped(&longer, &Policy::default(), 8)), [5, 5, 5, 5]);
+        assert_eq!(sizes(grouped(&longer, &Policy::default(), 8)), [6, 6, 6, 2]);
     }
 
     #[test]
