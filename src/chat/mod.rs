@@ -35,7 +35,7 @@ pub enum ModelRole {
 pub struct Conversation {
     /// The part it plays.
     pub role: ModelRole,
-    /// What it is about: the path under review, or the thread's id.
+    /// What it is about: the path under review, or several with commas between them, or the thread's id.
     pub subject: String,
 }
 

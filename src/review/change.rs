@@ -1,8 +1,8 @@
 //! A change under review, wherever it came from: a pull request, a git range, a diff file.
 //!
 //! Files are reviewed side by side, the riskiest first, so that a budget that runs out leaves the least behind; small ones
-//! together, so that fifty of them do not cost fifty system prompts. What
-//! comes out is put on lines, merged, ranked and capped; nothing of it depends on the order in which files finished.
+//! together, so that fifty of them do not cost fifty system prompts. What comes out is put on lines, merged, ranked and
+//! capped; nothing of it depends on the order in which files finished.
 //! Changes across files (a signature and its callers) are not looked at as such; the tools of a file's reviewer reach
 //! the whole repository.
 
@@ -185,7 +185,8 @@ pub struct Interrupted {
     pub partial: Box<Report>,
 }
 
-/// Reviews a change: every file, or group of small ones, by the reflective reviewer with bounded concurrency, then merged, ranked and capped.
+/// Reviews a change: every file, or group of small ones, by the reflective reviewer with bounded concurrency, then merged,
+/// ranked and capped.
 /// A file that fails is named in the coverage; it never takes the others with it.
 ///
 /// # Errors

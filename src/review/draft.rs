@@ -162,13 +162,15 @@ fn owner<'f, 'a>(finding: &Finding, files: &'f [UnderReview<'a>]) -> Option<&'f 
         let mut holding = files.iter().filter(|under| stands_in(finding, under.diff()));
         return holding.next().filter(|_| holding.next().is_none());
     }
-    let exactly = files.iter().find(|under| is_of(&finding.path, under.diff()));
+    // A file may bear the name that another one had before.
+    let exactly = files.iter().find(|under| under.diff().path == finding.path);
+    let before = || files.iter().find(|under| is_of(&finding.path, under.diff()));
     // Below an absolute path may stand `b/a.rs` and `a.rs` alike: the longer one says more.
     let spelt = || {
         let named = files.iter().filter(|under| finding::names(&finding.path, &under.diff().path));
         named.max_by_key(|under| under.diff().path.len())
     };
-    exactly.or_else(spelt)
+    exactly.or_else(before).or_else(spelt)
 }
 
 /// Whether the quote of a finding stands in a change, be it once or several times.

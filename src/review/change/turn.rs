@@ -1,4 +1,5 @@
-//! The turns of the files of a change, or of groups of small ones: side by side, each with its share of what the change may spend.
+//! The turns of the files of a change, or of groups of small ones: side by side, each with its share of what the change
+//! may spend.
 
 use std::sync::Arc;
 

@@ -206,6 +206,25 @@ fn a_restart_pays_for_no_finished_call_again() {
 }
 
 #[test]
+fn a_restart_goes_on_among_files_that_are_reviewed_alone_after_all() {
+    run_test(grouping(), async |bot| {
+        let pr = bot.github.open_pull(PullSpec::new(&tiny(2)));
+        let paths = ["src/f00.rs", "src/f01.rs"];
+        bot.model.on_files(&paths).says_text("Fine.").says_text("Fine.");
+        bot.model.on_file(paths[0]).finds(&quote(0), "Stops where there is no number 0");
+        bot.model.on_file(paths[1]).always_fails(ChatError::Unavailable("down".into()));
+        bot.settle().await;
+        let asked = bot.model.requests().len();
+        assert!(bot.github.comments(&pr).is_empty(), "{}", bot.github.page(&pr));
+        bot.restart();
+        bot.model.on_file(paths[1]).finds_nothing();
+        bot.until_next_due().await;
+        assert_eq!(places(bot, &pr), ["src/f00.rs:2"], "{}", bot.github.page(&pr));
+        assert_eq!(bot.model.requests().len(), asked + 1, "only what was missing is asked");
+    });
+}
+
+#[test]
 fn a_later_push_is_reviewed_by_its_new_hunks_alone() {
     run_test(grouping(), async |bot| {
         let pr = bot.github.open_pull(PullSpec::new(&tiny(3)));
