@@ -202,7 +202,7 @@ async fn while_one_instance_writes_the_other_sends_nothing_and_does_not_wait_for
         let begun = Instant::now();
         let refused = pair.say(&pair.two).await.unwrap_err();
         assert!(matches!(refused.retry(), Retry::After(_)) && !refused.doubtful(), "{refused}");
-        assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(11), "{:?}", begun.elapsed());
         pair.read(&pair.two).await.unwrap();
         assert_eq!(pair.gh.timeline(&pair.pr).len(), 0);
         gate.open();

@@ -136,6 +136,9 @@ impl Campaign {
                     let failed = told.unwrap_or_else(|_| Err("panicked, see above".to_owned())).err();
                     let mut tally = tally.lock().unwrap();
                     tally.runs += 1;
+                    if tally.runs % 100 == 0 {
+                        eprintln!("{} of {runs} runs after {:.0?}", tally.runs, began.elapsed());
+                    }
                     if let Some(why) = failed {
                         eprintln!("\nSECONDLOOK_SEED={seed} SECONDLOOK_RUNS=1 failed: {why}\n");
                         tally.failed.push(seed);
