@@ -75,7 +75,7 @@ fn a_round_without_anything_missed_is_one_request() {
             next_round(bot).await;
             assert_eq!(bot.github.count("* /app/hook/**"), rounds);
         }
-        assert_eq!(bot.assembled.queue.depth().await.unwrap().queued, 3, "one row for each round");
+        assert_eq!(bot.assembled.queue.depth().await.unwrap().planned, 3, "one row for each round");
     });
 }
 
@@ -269,13 +269,13 @@ fn several_instances_make_one_round() {
         }
         bot.settle().await;
         assert_eq!(bot.github.count(LIST), 1);
-        assert_eq!(bot.assembled.queue.depth().await.unwrap().queued, 3);
+        assert_eq!(bot.assembled.queue.depth().await.unwrap().planned, 3);
         // One more starts while a round is waiting: it is made now, and then at its time.
         bot.begin_rounds().await;
         assert_eq!(bot.github.count(LIST), 2);
         next_round(bot).await;
         assert_eq!(bot.github.count(LIST), 3);
-        assert_eq!(bot.assembled.queue.depth().await.unwrap().queued, 3);
+        assert_eq!(bot.assembled.queue.depth().await.unwrap().planned, 3);
     });
 }
 
@@ -310,6 +310,6 @@ async fn two_rows_of_a_round_become_one() {
         }
         tx.commit().await.unwrap();
         bot.settle().await;
-        assert_eq!(bot.assembled.queue.depth().await.unwrap().queued, 3, "one of each round");
+        assert_eq!(bot.assembled.queue.depth().await.unwrap().planned, 3, "one of each round");
     }
 }

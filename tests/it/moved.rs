@@ -92,7 +92,7 @@ fn a_transfer_out_of_our_reach_ends_quietly_and_is_forgotten() {
         pr.repo = "other/app".into();
         bot.settle().await;
         assert_eq!(bot.github.reviews(&pr).len(), 1);
-        assert_eq!(bot.assembled.queue.depth().await.unwrap().queued, 1, "the forgetting");
+        assert_eq!(bot.assembled.queue.depth().await.unwrap().planned, 1, "the forgetting");
         bot.clock.advance(WEEK);
         bot.settle().await;
         assert!(bot.assembled.app.pulls().known(id).await.unwrap().is_empty());
