@@ -35,7 +35,8 @@ pub(super) async fn unfinished(
     }
 }
 
-/// Ends a check run, or says something else by it. One that is gone or may not be written any more must not keep a job from ending.
+/// Ends a check run, or says something else by it. One that is gone or may not be written any more must not keep a job
+/// from ending.
 pub(super) async fn end(client: &RepositoryClient, id: u64, run: &CheckRun) -> Result<(), JobError> {
     match client.update_check_run(id, run).await {
         Err(GitHubError::NotFound(what) | GitHubError::Forbidden(what)) => {

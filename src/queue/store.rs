@@ -248,7 +248,8 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
                payload = excluded.payload, owner = excluded.owner, tenant = excluded.tenant,
                run_at = CASE WHEN jobs.attempt = 0 AND jobs.run_at < excluded.run_at
                              THEN jobs.run_at ELSE excluded.run_at END,
-               enqueued_at = excluded.enqueued_at, written_at = excluded.written_at, attempt = 0, reason = NULL, given_up = 0, given_up_at = NULL
+               enqueued_at = excluded.enqueued_at, written_at = excluded.written_at, attempt = 0, reason = NULL,
+               given_up = 0, given_up_at = NULL
              RETURNING id",
         )
         .bind(new_id())

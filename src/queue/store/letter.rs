@@ -94,8 +94,8 @@ impl<J> Queue<J> {
     pub async fn requeue(&self, id: &str) -> Result<bool, DbError> {
         let mut tx = self.db.begin().await?;
         let back = sqlx::query(
-            "UPDATE jobs SET state = 'queued', attempt = 0, interrupted = 0, run_at = $2, written_at = $2, reason = NULL, given_up = 0,
-               given_up_at = NULL
+            "UPDATE jobs SET state = 'queued', attempt = 0, interrupted = 0, run_at = $2, written_at = $2, reason = NULL,
+               given_up = 0, given_up_at = NULL
              WHERE id = $1 AND given_up > 0 AND state <> 'running'",
         )
         .bind(id)
