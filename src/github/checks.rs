@@ -1,5 +1,7 @@
 //! Our check run.
 
+use std::cmp::Reverse;
+
 use http::Method;
 use serde_json::{Value, json};
 
@@ -10,6 +12,8 @@ use super::{CheckRun, wire};
 
 /// The name people see, and that branch protection refers to.
 const NAME: &str = "secondlook";
+/// The status of a check run that has ended.
+const COMPLETED: &str = "completed";
 /// GitHub's limit on `output.title`, in characters.
 const TITLE_CHARS: usize = 255;
 /// GitHub's limit on `output.summary`, in characters.
@@ -28,17 +32,39 @@ impl RepositoryClient {
     }
 
     /// The check run of a commit that was created under `external_id` and has not ended, if there is one: asked after a
-    /// creation whose answer was lost. GitHub lists the newest first.
+    /// creation whose answer was lost.
     ///
     /// # Errors
     /// As any request.
     pub async fn find_check_run(&self, head_sha: &str, external_id: &str) -> Result<Option<u64>, GitHubError> {
+        let listed = self.check_runs(head_sha, external_id).await?;
+        Ok(listed.iter().find(|run| run.status != COMPLETED).map(|run| run.id))
+    }
+
+    /// Says something by a completed check run, unless the newest one of this `external_id` says it already: a creation
+    /// whose answer was lost is not made again.
+    ///
+    /// # Errors
+    /// As any request.
+    pub async fn say_by_check_run(&self, run: &CheckRun) -> Result<(), GitHubError> {
+        let listed = self.check_runs(&run.head_sha, &run.external_id).await?;
+        let title = cut(&run.title, TITLE_CHARS);
+        let is_said =
+            |newest: &wire::ListedCheckRun| newest.status == COMPLETED && newest.output.title.as_ref() == Some(&title);
+        if !listed.first().is_some_and(is_said) {
+            self.create_check_run(run).await?;
+        }
+        Ok(())
+    }
+
+    /// The check runs of a commit that were created under `external_id`, the newest first: ids grow.
+    async fn check_runs(&self, head_sha: &str, external_id: &str) -> Result<Vec<wire::ListedCheckRun>, GitHubError> {
         let what = format!("commit {head_sha} in {}", self.repository().full_name());
         let rest = format!("/commits/{}/check-runs?check_name={NAME}&filter=all&per_page=100", segment(head_sha));
-        let listed: wire::CheckRuns = self.get(&rest, &what).await?;
-        let ours =
-            |run: &&wire::ListedCheckRun| run.external_id.as_deref() == Some(external_id) && run.status != "completed";
-        Ok(listed.check_runs.iter().find(ours).map(|run| run.id))
+        let mut listed = self.get::<wire::CheckRuns>(&rest, &what).await?.check_runs;
+        listed.retain(|run| run.external_id.as_deref() == Some(external_id));
+        listed.sort_by_key(|run| Reverse(run.id));
+        Ok(listed)
     }
 
     /// Updates it.

@@ -75,6 +75,17 @@ pub struct ListedCheckRun {
     /// `queued`, `in_progress` or `completed`.
     #[serde(default)]
     pub status: String,
+    /// What people read of it.
+    #[serde(default)]
+    pub output: CheckOutput,
+}
+
+/// What people read of a check run.
+#[derive(Deserialize, Default)]
+pub struct CheckOutput {
+    /// Its headline.
+    #[serde(default)]
+    pub title: Option<String>,
 }
 
 /// A user or bot wherever one is named.

@@ -22,6 +22,6 @@ pub(super) async fn run(
         external_id: format!("merge-group:{}:{head_sha}", repository.id),
         details_url: None,
     };
-    worker.client(installation, repository, stop)?.create_check_run(&run).await?;
+    worker.client(installation, repository, stop)?.say_by_check_run(&run).await?;
     Ok(End::Done)
 }

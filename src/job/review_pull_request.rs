@@ -307,8 +307,8 @@ impl Review<'_> {
         if !now.open || now.draft || is_reviewed(state, now) {
             return Ok(End::Done);
         }
-        match self.client.create_check_run(&run).await {
-            Ok(_) | Err(GitHubError::Forbidden(_)) => Ok(End::Done),
+        match self.client.say_by_check_run(&run).await {
+            Ok(()) | Err(GitHubError::Forbidden(_)) => Ok(End::Done),
             Err(error) => Err(error.into()),
         }
     }

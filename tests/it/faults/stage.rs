@@ -185,7 +185,8 @@ impl Stage {
         }
     }
 
-    /// Lets time pass until something is due; false when nothing waits.
+    /// Lets time pass until something is due; false when nothing waits. What is due and was not done waits for a lease to
+    /// end, of a process that is no more.
     async fn pass_time(&self) -> bool {
         let Some(due) = self.bot.assembled.queue.next_due().await.unwrap() else { return false };
         let now = secondlook::clock::Clock::now(&self.bot.clock);
@@ -193,7 +194,7 @@ impl Stage {
         if wait > HORIZON {
             return false;
         }
-        self.bot.clock.advance(wait.max(Duration::from_millis(1)));
+        self.bot.clock.advance(wait.max(Duration::from_secs(1)));
         true
     }
 

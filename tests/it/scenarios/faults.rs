@@ -3,11 +3,12 @@
 use insta::assert_snapshot;
 
 use super::{CACHE, CACHE_FAULT};
-use crate::harness::bot::{Bot, Setup, run_test};
+use crate::harness::bot::{Answers, Bot, Setup, run_test};
 use crate::harness::github::Pr;
 use crate::harness::github::actions::PullSpec;
 use crate::harness::github::fault::Fault;
 
+const CLEAN: &str = "//- src/limit.rs\n-pub const LIMIT: u32 = 1;\n+pub const LIMIT: u32 = 2;\n";
 const POST_REVIEW: &str = "POST /repos/*/*/pulls/*/reviews";
 
 /// Opens a pull request with one fault under the given GitHub fault, and works until nothing waits.
@@ -15,11 +16,15 @@ async fn under(bot: &Bot, fault: Fault) -> Pr {
     let pr = bot.github.open_pull(PullSpec::new(CACHE));
     bot.model.on_file("src/cache.rs").finds(CACHE_FAULT, "Panics when the key is missing");
     bot.github.fault(fault);
+    until_nothing_waits(bot).await;
+    pr
+}
+
+async fn until_nothing_waits(bot: &Bot) {
     bot.settle().await;
     while bot.assembled.queue.next_due().await.unwrap().is_some() {
         bot.until_next_due().await;
     }
-    pr
 }
 
 fn posted_once(bot: &Bot, pr: &Pr) {
@@ -81,6 +86,32 @@ fn any_request_may_fail_once() {
 }
 
 #[test]
+fn a_check_that_says_all_at_once_is_not_made_twice() {
+    const CREATE: &str = "POST /repos/*/*/check-runs";
+    let knowing = Setup { answers: Answers::Knowing, ..Setup::default() };
+    run_test(knowing.clone(), async |bot| {
+        let pr = bot.github.open_pull(PullSpec::new(CLEAN));
+        bot.settle().await;
+        bot.github.enqueue(&pr);
+        bot.github.fault(Fault::apply_then_drop(CREATE));
+        until_nothing_waits(bot).await;
+        let head = bot.github.head(&pr);
+        let of_the_queue = bot.github.all_checks(&pr.repo).into_iter().filter(|check| check.head_sha != head);
+        assert_eq!(of_the_queue.count(), 1, "{}", bot.github.pages());
+    });
+    run_test(knowing.clone(), async |bot| {
+        let pr = bot.github.open_pull(PullSpec::new(CLEAN));
+        bot.github.comment(&pr, "alice", "/secondlook pause");
+        bot.settle().await;
+        bot.github.push(&pr, "//- src/limit.rs\n-pub const LIMIT: u32 = 2;\n+pub const LIMIT: u32 = 3;\n");
+        bot.github.fault(Fault::apply_then_drop(CREATE));
+        until_nothing_waits(bot).await;
+        let said: Vec<_> = bot.github.checks(&pr).into_iter().map(|check| check.title).collect();
+        assert_eq!(said, [Some("Paused".to_owned())]);
+    });
+}
+
+#[test]
 fn limits_are_waited_for() {
     run_test(Setup::default(), async |bot| {
         let pr = under(bot, Fault::secondary_limit(POST_REVIEW, Some("72"))).await;
@@ -94,10 +125,7 @@ fn a_pending_review_left_over_is_removed() {
         let pr = bot.github.open_pull(PullSpec::new(CACHE));
         bot.github.leave_pending_review(&pr, "half a review");
         bot.model.on_file("src/cache.rs").finds(CACHE_FAULT, "Panics when the key is missing");
-        bot.settle().await;
-        while bot.assembled.queue.next_due().await.unwrap().is_some() {
-            bot.until_next_due().await;
-        }
+        until_nothing_waits(bot).await;
         posted_once(bot, &pr);
     });
 }
