@@ -6,11 +6,14 @@
 //!
 //! # One writer, and no deadlock with oneself
 //!
-//! SQLite runs in WAL mode: many readers beside one writer. [`Db::begin`] takes the write lock at once
-//! (`BEGIN IMMEDIATE`), so a transaction never fails half-way for a lock. Everybody else who writes waits for it, up to
-//! [`BUSY_TIMEOUT`]. From that follows the one rule: **while a transaction is open, write through it**, never through
-//! [`Db::pool`]; such a write would wait for the transaction that waits for it. Reads through the pool do not wait, but
-//! they see the state before the transaction. And keep transactions short: no network call within one.
+//! SQLite runs in WAL mode: many readers beside one writer. So there are two pools on its file: [`Db::reader`], whose
+//! connections refuse to write, and [`Db::writer`] of one connection, for which those who write queue up in the order in
+//! which they came. (SQLite's own lock has no order: who finds it taken sleeps and looks again, and a busy writer is met
+//! again and again.) On PostgreSQL both are the same pool.
+//!
+//! From that follows the one rule: **while a transaction is open, write through it**, never through [`Db::writer`]; such a
+//! write would wait for the transaction that waits for it. Reads do not wait, but they see the state before the
+//! transaction. And keep transactions short: no network call within one, and no more than some hundred rows.
 
 mod backup;
 pub mod listen;
@@ -25,7 +28,7 @@ use secrecy::SecretString;
 
 use crate::retry::Retry;
 
-/// How long a SQLite statement waits for another writer before it fails.
+/// How long a SQLite statement waits for another program that writes before it fails.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Tries to bring the schema up to date: a machine that stands still in the middle of it finds its connection ended.
@@ -43,13 +46,20 @@ pub enum Backend {
 /// A running transaction. Dropped without commit, it rolls back.
 pub type Tx<'a> = sqlx::Transaction<'a, sqlx::Any>;
 
-/// A pool of connections.
+/// An open database. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Db {
-    pool: sqlx::AnyPool,
+    pools: Pools,
     backend: Backend,
     /// Where PostgreSQL is, password and all, for a connection beside the pool.
     server: Option<SecretString>,
+}
+
+/// The connections.
+#[derive(Debug, Clone)]
+struct Pools {
+    reader: sqlx::AnyPool,
+    writer: sqlx::AnyPool,
 }
 
 /// A database fault.
@@ -149,9 +159,9 @@ impl Db {
     /// secondlook has changed its schema.
     pub async fn connect(url: &str) -> Result<Self, DbError> {
         let target = open::Target::parse(url)?;
-        let pool = target.open().await?;
+        let pools = target.open().await?;
         let server = (target.backend() == Backend::Postgres).then(|| url.into());
-        let db = Self { pool, backend: target.backend(), server };
+        let db = Self { pools, backend: target.backend(), server };
         let mut migrated = schema::migrate(&db).await;
         for _ in 1..MIGRATION_TRIES {
             // Nothing of it was done: it is one transaction.
@@ -171,9 +181,14 @@ impl Db {
         }
     }
 
-    /// The pool, for single statements. See the module's rule about open transactions.
-    pub fn pool(&self) -> &sqlx::AnyPool {
-        &self.pool
+    /// For single statements that only read. On SQLite any other fails.
+    pub fn reader(&self) -> &sqlx::AnyPool {
+        &self.pools.reader
+    }
+
+    /// For single statements that write. See the module's rule about open transactions.
+    pub fn writer(&self) -> &sqlx::AnyPool {
+        &self.pools.writer
     }
 
     /// Which database this is.
@@ -181,14 +196,14 @@ impl Db {
         self.backend
     }
 
-    /// Starts a transaction (a writing one on SQLite, so that it never fails half-way for a lock).
+    /// Starts a transaction (on SQLite one that takes the write lock at once, so that it never fails half-way for it).
     ///
     /// # Errors
     /// When no connection is to be had.
     pub async fn begin(&self) -> Result<Tx<'static>, DbError> {
         Ok(match self.backend {
-            Backend::Sqlite => self.pool.begin_with("BEGIN IMMEDIATE").await?,
-            Backend::Postgres => self.pool.begin().await?,
+            Backend::Sqlite => self.writer().begin_with("BEGIN IMMEDIATE").await?,
+            Backend::Postgres => self.writer().begin().await?,
         })
     }
 
@@ -197,12 +212,14 @@ impl Db {
     /// # Errors
     /// When it does not.
     pub async fn ping(&self) -> Result<(), DbError> {
-        sqlx::query("SELECT 1").execute(&self.pool).await?;
+        sqlx::query("SELECT 1").execute(self.reader()).await?;
         Ok(())
     }
 
     /// Closes all connections; SQLite then folds its write-ahead log into the file.
     pub async fn close(&self) {
-        self.pool.close().await;
+        // The last connection to close folds it in; one that only reads would have to be trusted with it.
+        self.pools.reader.close().await;
+        self.pools.writer.close().await;
     }
 }

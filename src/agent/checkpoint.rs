@@ -49,7 +49,7 @@ impl Checkpoints {
         .bind(checkpoint.next.as_deref())
         .bind(&checkpoint.state)
         .bind(clock.now().as_millisecond())
-        .execute(db.pool())
+        .execute(db.writer())
         .await?;
         Ok(())
     }
@@ -62,7 +62,7 @@ impl Checkpoints {
         let Some((db, _)) = &self.store else { return Ok(None) };
         let row = sqlx::query("SELECT graph, next, state FROM checkpoints WHERE run_id = $1")
             .bind(run_id)
-            .fetch_optional(db.pool())
+            .fetch_optional(db.reader())
             .await?;
         let Some(row) = row else { return Ok(None) };
         Ok(Some(Checkpoint { graph: row.try_get(0)?, next: row.try_get(1)?, state: row.try_get(2)? }))
@@ -76,7 +76,7 @@ impl Checkpoints {
         let Some((db, _)) = &self.store else { return Ok(()) };
         sqlx::query("DELETE FROM checkpoints WHERE substr(run_id, 1, length($1)) = $1")
             .bind(prefix)
-            .execute(db.pool())
+            .execute(db.writer())
             .await?;
         Ok(())
     }

@@ -37,7 +37,7 @@ impl Db {
     /// When the server cannot be reached.
     pub async fn listen(&self, channel: &str) -> Result<Option<Listener>, DbError> {
         let Some(server) = &self.server else { return Ok(None) };
-        let row = sqlx::query("SELECT CAST(current_schema() AS TEXT)").fetch_one(&self.pool).await?;
+        let row = sqlx::query("SELECT CAST(current_schema() AS TEXT)").fetch_one(self.reader()).await?;
         let schema: String = row.try_get(0)?;
         let mut inner = PgListener::connect(server.expose_secret()).await?;
         inner.listen(&format!("{channel}_{schema}")).await?;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use sqlx::any::AnyPoolOptions;
 use url::Url;
 
-use super::{Backend, DbError, postgres, sqlite};
+use super::{Backend, DbError, Pools, postgres, sqlite};
 
-/// Connections kept at most. SQLite needs readers beside its one writer; a PostgreSQL server is shared with others.
+/// Connections kept at most; on SQLite those that read. A PostgreSQL server is shared with others.
 const CONNECTIONS: u32 = 10;
 
 /// What a URL points at.
@@ -62,13 +62,16 @@ impl Target {
         }
     }
 
-    /// Opens a pool after one connection has shown that the database answers.
-    pub(super) async fn open(&self) -> Result<sqlx::AnyPool, DbError> {
+    /// Opens the pools after one connection has shown that the database answers.
+    pub(super) async fn open(&self) -> Result<Pools, DbError> {
         sqlx::any::install_default_drivers();
         let options = AnyPoolOptions::new().max_connections(CONNECTIONS);
         match self {
             Self::Sqlite(path) => sqlite::open(path, options).await,
-            Self::Postgres(url) => postgres::open(url, options).await,
+            Self::Postgres(url) => {
+                let pool = postgres::open(url, options).await?;
+                Ok(Pools { reader: pool.clone(), writer: pool })
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyConnection, Connection, Row};
 
-use super::{BUSY_TIMEOUT, DbError};
+use super::{BUSY_TIMEOUT, DbError, Pools};
 use crate::clock::Stopwatch;
 
 /// How every SQLite connection is set up. The time-out is [`BUSY_TIMEOUT`]; it comes first, because the change to WAL
@@ -28,8 +28,11 @@ const FILE_NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(
 const RESTORE: &str = "nothing was changed in it; keep a copy of it and of its -wal file, and restore a backup \
                        (README, \"Backup and restore\")";
 
-/// A pool on the file, after one connection has shown that it can be used.
-pub(super) async fn open(path: &Path, options: AnyPoolOptions) -> Result<sqlx::AnyPool, DbError> {
+/// What sets a connection apart that only reads.
+const ONLY_READS: &str = "PRAGMA query_only = ON";
+
+/// Pools on the file, one of readers and one of a single writer, after one connection has shown that it can be used.
+pub(super) async fn open(path: &Path, readers: AnyPoolOptions) -> Result<Pools, DbError> {
     let (url, is_new) = prepare_file(path)?;
     if !is_new {
         wait_for_content(path).await?;
@@ -38,19 +41,31 @@ pub(super) async fn open(path: &Path, options: AnyPoolOptions) -> Result<sqlx::A
     // A pool tries again until its own time-out and then says no more than that it timed out; so one connection goes
     // first.
     first_connection(&url).await.map_err(|error| explain(path, error))?;
+    let open = || -> Result<Pools, sqlx::Error> {
+        let reader = lasting(readers).after_connect(|connection, _| {
+            Box::pin(async move {
+                sqlx::raw_sql(PRAGMAS).execute(&mut *connection).await?;
+                sqlx::raw_sql(ONLY_READS).execute(&mut *connection).await.map(drop)
+            })
+        });
+        let writer = lasting(AnyPoolOptions::new().max_connections(1)).after_connect(|connection, _| {
+            Box::pin(async move { sqlx::raw_sql(PRAGMAS).execute(&mut *connection).await.map(drop) })
+        });
+        Ok(Pools { reader: reader.connect_lazy(&url)?, writer: writer.connect_lazy(&url)? })
+    };
+    open().map_err(|error| explain(path, error))
+}
+
+/// Connections to a file stay good.
+fn lasting(options: AnyPoolOptions) -> AnyPoolOptions {
     options
         .acquire_timeout(BUSY_TIMEOUT * 2)
         .test_before_acquire(false)
         .idle_timeout(None)
         .max_lifetime(None)
-        .after_connect(|connection, _| {
-            Box::pin(async move { sqlx::raw_sql(PRAGMAS).execute(&mut *connection).await.map(drop) })
-        })
         // A full disk ends a transaction in SQLite itself, and the driver counts it on for ever: such a connection could
         // never begin another one.
         .before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }))
-        .connect_lazy(&url)
-        .map_err(|error| explain(path, error))
 }
 
 /// Says what a fault while opening means, and what to do.

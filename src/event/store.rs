@@ -50,7 +50,7 @@ impl EventLog {
             sqlx::query("SELECT number, event FROM run_events WHERE run_id = $1 AND number > $2 ORDER BY number")
                 .bind(run_id)
                 .bind(number)
-                .fetch_all(db.pool())
+                .fetch_all(db.reader())
                 .await?;
         rows.iter()
             .map(|row| {

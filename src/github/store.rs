@@ -190,7 +190,7 @@ pub async fn apply(tx: &mut Tx<'_>, records: &[Record], now: Timestamp) -> Resul
 pub async fn suspended(db: &Db, installation: u64) -> Result<bool, DbError> {
     let row = sqlx::query("SELECT suspended FROM installations WHERE id = $1")
         .bind(stored(installation)?)
-        .fetch_optional(db.pool())
+        .fetch_optional(db.reader())
         .await?;
     Ok(row.map(|row| row.try_get::<i64, _>(0)).transpose()?.is_some_and(|suspended| suspended != 0))
 }
@@ -202,7 +202,7 @@ pub async fn suspended(db: &Db, installation: u64) -> Result<bool, DbError> {
 pub async fn repository(db: &Db, id: u64) -> Result<Option<(u64, Repository)>, DbError> {
     let row = sqlx::query("SELECT installation, owner, name FROM repositories WHERE id = $1 AND removed_at IS NULL")
         .bind(stored(id)?)
-        .fetch_optional(db.pool())
+        .fetch_optional(db.reader())
         .await?;
     let Some(row) = row else { return Ok(None) };
     let repository = Repository { id, owner: row.try_get(1)?, name: row.try_get(2)? };
@@ -217,7 +217,7 @@ pub async fn removed_before(db: &Db, installation: u64, cutoff: Timestamp) -> Re
     let rows = sqlx::query("SELECT id FROM repositories WHERE installation = $1 AND removed_at <= $2 ORDER BY id")
         .bind(stored(installation)?)
         .bind(cutoff.as_millisecond())
-        .fetch_all(db.pool())
+        .fetch_all(db.reader())
         .await?;
     rows.iter().map(|row| known(row.try_get(0)?)).collect()
 }

@@ -39,7 +39,7 @@ impl Installations {
              WHERE id = $1 AND (removed_at IS NOT NULL OR suspended = 1)",
         )
         .bind(installation.cast_signed())
-        .fetch_one(self.db.pool())
+        .fetch_one(self.db.reader())
         .await?;
         if row.try_get::<i64, _>(0)? > 0 {
             return Ok(true);
@@ -60,7 +60,7 @@ impl Installations {
                AND (repositories.removed_at IS NOT NULL OR installations.removed_at IS NOT NULL)",
         )
         .bind(installation.cast_signed())
-        .fetch_all(self.db.pool())
+        .fetch_all(self.db.reader())
         .await?;
         let mut removed = Vec::new();
         for row in &rows {
@@ -88,7 +88,7 @@ impl Installations {
         )
         .bind(before.as_millisecond())
         .bind(limit)
-        .fetch_all(self.db.pool())
+        .fetch_all(self.db.reader())
         .await?;
         rows.iter()
             .map(|row| {
@@ -112,7 +112,7 @@ impl Installations {
         sqlx::query("UPDATE repositories SET reconciled_at = $2 WHERE id = $1")
             .bind(repository.cast_signed())
             .bind(now.as_millisecond())
-            .execute(self.db.pool())
+            .execute(self.db.writer())
             .await?;
         Ok(())
     }

@@ -49,7 +49,7 @@ impl ChatHistory {
     pub async fn load(&self, conversation: &str) -> Result<Vec<ChatMessage>, DbError> {
         let rows = sqlx::query("SELECT message FROM messages WHERE conversation = $1 ORDER BY position")
             .bind(conversation)
-            .fetch_all(self.db.pool())
+            .fetch_all(self.db.reader())
             .await?;
         rows.iter()
             .map(|row| {
@@ -66,7 +66,7 @@ impl ChatHistory {
     pub async fn forget(&self, prefix: &str) -> Result<(), DbError> {
         sqlx::query("DELETE FROM messages WHERE substr(conversation, 1, length($1)) = $1")
             .bind(prefix)
-            .execute(self.db.pool())
+            .execute(self.db.writer())
             .await?;
         Ok(())
     }

@@ -100,7 +100,7 @@ impl PullStore {
         )
         .bind(signed(pull.repository))
         .bind(signed(pull.number))
-        .fetch_optional(self.db.pool())
+        .fetch_optional(self.db.reader())
         .await?;
         let Some(row) = row else { return Ok(PullState::default()) };
         let base: Option<String> = row.try_get(0)?;
@@ -200,7 +200,7 @@ impl PullStore {
         )
         .bind(signed(pull.repository))
         .bind(signed(pull.number))
-        .fetch_all(self.db.pool())
+        .fetch_all(self.db.reader())
         .await?;
         Ok(Ledger { entries: rows.iter().map(read_entry).collect::<Result<_, _>>()? })
     }
@@ -213,7 +213,7 @@ impl PullStore {
         let rows = sqlx::query("SELECT hunk FROM reviewed_hunks WHERE repository = $1 AND number = $2")
             .bind(signed(pull.repository))
             .bind(signed(pull.number))
-            .fetch_all(self.db.pool())
+            .fetch_all(self.db.reader())
             .await?;
         rows.iter().map(|row| Ok(HunkKey(row.try_get(0)?))).collect()
     }

@@ -96,7 +96,7 @@ async fn try_record(
 /// # Errors
 /// When the statement fails.
 pub async fn outcome(db: &Db, id: &str) -> Result<Option<String>, DbError> {
-    let row = sqlx::query("SELECT outcome FROM deliveries WHERE id = $1").bind(id).fetch_optional(db.pool()).await?;
+    let row = sqlx::query("SELECT outcome FROM deliveries WHERE id = $1").bind(id).fetch_optional(db.reader()).await?;
     Ok(row.map(|row| row.try_get(0)).transpose()?)
 }
 
@@ -130,7 +130,7 @@ pub async fn progress(db: &Db, app: u64) -> Result<Option<Progress>, DbError> {
     let row =
         sqlx::query("SELECT since, looked_until, walk_from, walk_cursor, told FROM delivery_progress WHERE app = $1")
             .bind(app.cast_signed())
-            .fetch_optional(db.pool())
+            .fetch_optional(db.reader())
             .await?;
     let Some(row) = row else { return Ok(None) };
     let from = row.try_get::<Option<i64>, _>(2)?.map(instant).transpose()?;
@@ -160,7 +160,7 @@ pub async fn keep_progress(db: &Db, app: u64, progress: &Progress) -> Result<(),
     .bind(progress.walk.as_ref().map(|walk| walk.from.as_millisecond()))
     .bind(progress.walk.as_ref().map(|walk| walk.cursor.clone()))
     .bind(i64::from(progress.told))
-    .execute(db.pool())
+    .execute(db.writer())
     .await?;
     Ok(())
 }
@@ -173,7 +173,7 @@ pub async fn prune(db: &Db, queue: &Queue<Job>, now: Timestamp) -> Result<(), Db
     let before = |days: i64| now.as_millisecond().saturating_sub(days * 24 * 60 * 60 * 1_000);
     let forgotten = sqlx::query("DELETE FROM deliveries WHERE received_at < $1")
         .bind(before(KEPT_DAYS))
-        .execute(db.pool())
+        .execute(db.writer())
         .await?
         .rows_affected();
     let dropped = queue.drop_dead_letters(before(DEAD_LETTER_DAYS)).await?;

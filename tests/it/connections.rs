@@ -60,7 +60,7 @@ fn head(id: &str, body: &str, more: &str) -> String {
 }
 
 async fn deliveries(db: &TestDb) -> usize {
-    sqlx::query("SELECT id FROM deliveries").fetch_all(db.pool()).await.unwrap().len()
+    sqlx::query("SELECT id FROM deliveries").fetch_all(db.reader()).await.unwrap().len()
 }
 
 #[tokio::test]

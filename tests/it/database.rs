@@ -31,7 +31,7 @@ async fn several_instances_may_start_at_once(#[case] backend: Backend) {
         let db = db.unwrap();
         db.ping().await.unwrap();
         let counted = "SELECT CAST(count(*) AS BIGINT), CAST(max(version) AS BIGINT) FROM schema_version";
-        let row = sqlx::query(counted).fetch_one(db.pool()).await.unwrap();
+        let row = sqlx::query(counted).fetch_one(db.reader()).await.unwrap();
         assert_eq!(row.get::<i64, _>(0), row.get::<i64, _>(1), "each migration was applied once");
         db.close().await;
     }
@@ -43,7 +43,7 @@ async fn several_instances_may_start_at_once(#[case] backend: Backend) {
 #[tokio::test]
 async fn a_database_of_a_newer_secondlook_is_refused(#[case] backend: Backend) {
     let Some(db) = fresh(backend).await else { return };
-    sqlx::query("INSERT INTO schema_version (version, name) VALUES (99, 'later')").execute(db.pool()).await.unwrap();
+    sqlx::query("INSERT INTO schema_version (version, name) VALUES (99, 'later')").execute(db.writer()).await.unwrap();
     let error = Db::connect(db.url()).await.unwrap_err().to_string();
     assert!(error.contains("version 99") && error.contains("newer"), "{error}");
 }
@@ -58,13 +58,13 @@ async fn a_dropped_transaction_leaves_nothing(#[case] backend: Backend) {
     let mut tx = db.begin().await.unwrap();
     sqlx::query(insert).execute(&mut *tx).await.unwrap();
     // A read through the pool goes on beside the open transaction, and does not see it.
-    let seen = sqlx::query("SELECT id FROM installations").fetch_all(db.pool()).await.unwrap();
+    let seen = sqlx::query("SELECT id FROM installations").fetch_all(db.reader()).await.unwrap();
     assert!(seen.is_empty());
     drop(tx);
     let mut tx = db.begin().await.unwrap();
     sqlx::query(insert).execute(&mut *tx).await.unwrap();
     tx.commit().await.unwrap();
-    let again = sqlx::query(insert).execute(db.pool()).await.map_err(DbError::from).unwrap_err();
+    let again = sqlx::query(insert).execute(db.writer()).await.map_err(DbError::from).unwrap_err();
     assert!(again.is_unique_violation());
 }
 
@@ -75,7 +75,7 @@ async fn a_dropped_transaction_leaves_nothing(#[case] backend: Backend) {
 async fn writers_wait_for_each_other(#[case] backend: Backend) {
     let Some(db) = fresh(backend).await else { return };
     sqlx::query("INSERT INTO installations (id, account, updated_at) VALUES (1, 'acme', 0)")
-        .execute(db.pool())
+        .execute(db.writer())
         .await
         .unwrap();
     // Read, then write in one transaction: what fails half-way on SQLite unless the lock is taken at the beginning.
@@ -94,7 +94,7 @@ async fn writers_wait_for_each_other(#[case] backend: Backend) {
         tx.commit().await.unwrap();
     };
     futures_util::future::join_all((0..40).map(|_| one())).await;
-    let row = sqlx::query("SELECT updated_at FROM installations").fetch_one(db.pool()).await.unwrap();
+    let row = sqlx::query("SELECT updated_at FROM installations").fetch_one(db.reader()).await.unwrap();
     assert_eq!(row.get::<i64, _>(0), 40);
 }
 
@@ -122,7 +122,7 @@ async fn an_instance_whose_connection_is_ended_while_it_starts_starts_all_the_sa
     let ended = "SELECT CAST(pg_terminate_backend(pid) AS TEXT) FROM pg_stat_activity
                  WHERE application_name = $1 AND wait_event_type = 'Lock'";
     let end = async {
-        while sqlx::query(ended).bind(&name).fetch_optional(db.pool()).await.unwrap().is_none() {
+        while sqlx::query(ended).bind(&name).fetch_optional(db.reader()).await.unwrap().is_none() {
             tokio::task::yield_now().await;
         }
         drop(holder);
@@ -136,11 +136,11 @@ async fn a_sqlite_file_is_made_with_its_directories_for_its_owner_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("da ta/ü#%41").join("secondlook.db");
     let db = Db::connect(&format!("sqlite:{}", path.display())).await.unwrap();
-    let mode: String = sqlx::query("PRAGMA journal_mode").fetch_one(db.pool()).await.unwrap().get(0);
+    let mode: String = sqlx::query("PRAGMA journal_mode").fetch_one(db.reader()).await.unwrap().get(0);
     assert_eq!(mode, "wal");
-    let synchronous: i64 = sqlx::query("PRAGMA synchronous").fetch_one(db.pool()).await.unwrap().get(0);
+    let synchronous: i64 = sqlx::query("PRAGMA synchronous").fetch_one(db.reader()).await.unwrap().get(0);
     assert_eq!(synchronous, 2, "FULL: what was answered with 202 survives a power cut");
-    let foreign_keys: i64 = sqlx::query("PRAGMA foreign_keys").fetch_one(db.pool()).await.unwrap().get(0);
+    let foreign_keys: i64 = sqlx::query("PRAGMA foreign_keys").fetch_one(db.reader()).await.unwrap().get(0);
     assert_eq!(foreign_keys, 1);
     #[cfg(unix)]
     {

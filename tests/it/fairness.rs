@@ -174,7 +174,7 @@ async fn a_claim_is_quick_beside_many_waiting_jobs(#[case] backend: Backend) {
     let clock = ManualClock::default();
     let queue = queue(&db, &clock, Settings::default());
     for repositories in [1, 20, 1_000] {
-        sqlx::query("DELETE FROM jobs").execute(db.pool()).await.unwrap();
+        sqlx::query("DELETE FROM jobs").execute(db.writer()).await.unwrap();
         let each = (jobs / repositories).max(1);
         for repository in 0..repositories {
             let owner = format!("o{}", repository % 100);
@@ -207,7 +207,7 @@ async fn a_claim_that_stands_still_holds_up_nobody_in_another_schema() {
     sqlx::query("SELECT id FROM jobs FOR UPDATE").fetch_all(&mut *holder).await.unwrap();
     let stands = tokio::spawn(async move { claim(&standing).await });
     let waits = "SELECT pid FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'";
-    while sqlx::query(waits).bind(&name).fetch_optional(theirs.pool()).await.unwrap().is_none() {
+    while sqlx::query(waits).bind(&name).fetch_optional(theirs.reader()).await.unwrap().is_none() {
         tokio::task::yield_now().await;
     }
     let claimed = tokio::time::timeout(Duration::from_secs(3), claim(&moving)).await;

@@ -79,7 +79,7 @@ async fn every_example_is_recorded_and_answered_rightly(#[case] backend: Backend
         assert_eq!(store::outcome(&bot.db, name).await.unwrap().unwrap(), outcome);
         let jobs: Vec<String> = bot.due().await.iter().map(|lease| format!(" {} {}", lease.kind, lease.key)).collect();
         // So that the next one of this key is seen too.
-        sqlx::query("DELETE FROM jobs WHERE state = 'running'").execute(bot.db.pool()).await.unwrap();
+        sqlx::query("DELETE FROM jobs WHERE state = 'running'").execute(bot.db.writer()).await.unwrap();
         if outcome == "ignored" {
             assert!(jobs.is_empty(), "{name}");
             ignored += 1;
@@ -247,7 +247,7 @@ async fn installations_and_repositories_are_kept_in_step(#[case] backend: Backen
     assert!(!known::suspended(&bot.db, 2).await.unwrap());
     assert!(!known::suspended(&bot.db, 99).await.unwrap());
     assert_eq!(bot.due().await[0].job, Job::ReconcilePulls, "nothing was told while it slept");
-    sqlx::query("DELETE FROM jobs").execute(bot.db.pool()).await.unwrap();
+    sqlx::query("DELETE FROM jobs").execute(bot.db.writer()).await.unwrap();
 
     let mut moved = json!({ "action": "renamed", "installation": { "id": 2 } });
     moved["repository"] = json!({ "id": 5, "name": "new", "owner": { "login": "acme" } });
@@ -292,12 +292,12 @@ async fn installations_and_repositories_are_kept_in_step(#[case] backend: Backen
 async fn when_the_queue_fails_the_delivery_can_come_again(#[case] backend: Backend) {
     let Some(bot) = bot(backend).await else { return };
     let payload = read("pull_request.opened");
-    sqlx::query("ALTER TABLE jobs RENAME TO jobs_away").execute(bot.db.pool()).await.unwrap();
+    sqlx::query("ALTER TABLE jobs RENAME TO jobs_away").execute(bot.db.writer()).await.unwrap();
     let (status, text) = bot.server.deliver("1", "pull_request", payload.to_string().as_bytes()).await;
     assert_eq!(status, 503, "{text}");
     let (status, _) = bot.server.get("/readyz").await;
     assert_eq!(status, 503);
-    sqlx::query("ALTER TABLE jobs_away RENAME TO jobs").execute(bot.db.pool()).await.unwrap();
+    sqlx::query("ALTER TABLE jobs_away RENAME TO jobs").execute(bot.db.writer()).await.unwrap();
     assert_eq!(store::outcome(&bot.db, "1").await.unwrap(), None, "nothing half-written");
     assert_eq!(bot.deliver("1", "pull_request", &payload).await, "review");
     assert_eq!(bot.due().await.len(), 1);

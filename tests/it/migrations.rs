@@ -99,11 +99,11 @@ async fn tables(db: &Db) -> Vec<String> {
              AND tablename <> 'schema_version' ORDER BY tablename"
         }
     };
-    sqlx::query(sql).fetch_all(db.pool()).await.unwrap().iter().map(|row| row.get(0)).collect()
+    sqlx::query(sql).fetch_all(db.reader()).await.unwrap().iter().map(|row| row.get(0)).collect()
 }
 
 async fn rows(db: &Db, table: &str) -> Vec<sqlx::any::AnyRow> {
-    sqlx::query(AssertSqlSafe(format!("SELECT * FROM {table}"))).fetch_all(db.pool()).await.unwrap()
+    sqlx::query(AssertSqlSafe(format!("SELECT * FROM {table}"))).fetch_all(db.reader()).await.unwrap()
 }
 
 /// The rows of every table as statements that both databases take.
@@ -192,7 +192,7 @@ fn databases_of_every_version_are_worked_on() {
             let place = old(bot.database.backend(), version).await.unwrap();
             bot.restart_on(within(place).await);
             let row = sqlx::query("SELECT CAST(max(version) AS BIGINT) FROM schema_version");
-            let row = row.fetch_one(bot.database.pool()).await.unwrap();
+            let row = row.fetch_one(bot.database.reader()).await.unwrap();
             assert_eq!(row.get::<i64, _>(0), i64::try_from(numbered("src/db/migrations").len()).unwrap());
 
             // The same world as then, but what the bot wrote there.

@@ -180,7 +180,7 @@ async fn a_newer_job_interrupts_a_running_one_which_never_comes_back_beside_it(#
         assert_eq!(queue.extend(&old).await.unwrap(), Hold::Held, "another kind interrupts nothing");
         put(&db, &queue, &review(&clock, "pr", "new")).await;
         // As if the old one had been claimed while the new one was being put in, so that there was nothing to flag.
-        sqlx::query("UPDATE jobs SET interrupted = 0").execute(db.pool()).await.unwrap();
+        sqlx::query("UPDATE jobs SET interrupted = 0").execute(db.writer()).await.unwrap();
         assert_eq!(queue.extend(&old).await.unwrap(), Hold::Interrupted);
         assert_eq!(queue.extend(&old).await.unwrap(), Hold::Interrupted);
         assert!(nothing_due(&queue).await, "the old one still runs");
@@ -440,7 +440,7 @@ async fn a_payload_that_cannot_be_read_is_left_for_another_version_and_then_put_
     let clock = ManualClock::default();
     let queue = queue(&db, &clock);
     put(&db, &queue, &review(&clock, "a", "x")).await;
-    sqlx::query("UPDATE jobs SET payload = '{\"of\":\"another version\"}'").execute(db.pool()).await.unwrap();
+    sqlx::query("UPDATE jobs SET payload = '{\"of\":\"another version\"}'").execute(db.writer()).await.unwrap();
     put(&db, &queue, &review(&clock, "b", "good")).await;
     let good = claim(&queue).await;
     assert_eq!(good.job, "good", "it stands in nobody's way");

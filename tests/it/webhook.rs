@@ -30,7 +30,7 @@ async fn intake(secrets: &Secrets) -> (TestDb, Intake) {
 }
 
 async fn deliveries(db: &TestDb) -> usize {
-    sqlx::query("SELECT id FROM deliveries").fetch_all(db.pool()).await.unwrap().len()
+    sqlx::query("SELECT id FROM deliveries").fetch_all(db.reader()).await.unwrap().len()
 }
 
 #[tokio::test]

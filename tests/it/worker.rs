@@ -363,7 +363,7 @@ async fn an_idle_instance_hears_at_once_of_a_job_that_another_enqueued() {
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
              WHERE query LIKE 'LISTEN%' AND query LIKE '%' || current_schema() || '%'",
         )
-        .execute(db.pool())
+        .execute(db.writer())
         .await
         .unwrap();
     }

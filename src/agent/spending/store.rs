@@ -80,7 +80,7 @@ impl SpendingStore {
         let row = sqlx::query("SELECT tokens, micro_usd FROM spending WHERE account = $1 AND day = $2")
             .bind(&account.key)
             .bind(day_of(account, now))
-            .fetch_optional(self.db.pool())
+            .fetch_optional(self.db.reader())
             .await?;
         row.as_ref().map_or(Ok(Cost::default()), read)
     }
@@ -92,7 +92,7 @@ impl SpendingStore {
     pub async fn forget(&self, prefix: &str) -> Result<(), DbError> {
         sqlx::query("DELETE FROM spending WHERE substr(account, 1, length($1)) = $1")
             .bind(prefix)
-            .execute(self.db.pool())
+            .execute(self.db.writer())
             .await?;
         Ok(())
     }

@@ -33,7 +33,7 @@ impl Standings {
     pub async fn get(&self, installation: u64) -> Result<Standing, DbError> {
         let row = sqlx::query(concat!("SELECT ", columns!(), " FROM github_limits WHERE installation = $1"))
             .bind(installation.cast_signed())
-            .fetch_optional(self.db.pool())
+            .fetch_optional(self.db.reader())
             .await?;
         row.as_ref().map_or_else(|| Ok(Standing::default()), read)
     }
@@ -88,7 +88,7 @@ impl Standings {
 /// # Errors
 /// When the statement fails.
 pub async fn end_all_turns(db: &Db) -> Result<(), DbError> {
-    sqlx::query("UPDATE github_limits SET writing_until = 0").execute(db.pool()).await?;
+    sqlx::query("UPDATE github_limits SET writing_until = 0").execute(db.writer()).await?;
     Ok(())
 }
 

@@ -45,7 +45,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
         let told = lease.given_up.is_some();
         match outcome {
             Outcome::Finished if !told => {
-                let done = fenced(concat!("DELETE FROM jobs", fence!()), of(lease)).execute(self.db.pool()).await?;
+                let done = fenced(concat!("DELETE FROM jobs", fence!()), of(lease)).execute(self.db.writer()).await?;
                 Ok(done.rows_affected() > 0)
             }
             Outcome::Released => self.put_back(lease, None, false, "released").await,
@@ -70,7 +70,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
     /// When the statement fails.
     pub async fn end_all_leases(&self) -> Result<(), DbError> {
         let end = "UPDATE jobs SET lease_until = $1 WHERE state = 'running'";
-        sqlx::query(end).bind(self.now()).execute(self.db.pool()).await?;
+        sqlx::query(end).bind(self.now()).execute(self.db.writer()).await?;
         Ok(())
     }
 
@@ -80,14 +80,14 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
         let now = self.now();
         let expired = sqlx::query("SELECT id FROM jobs WHERE state = 'running' AND lease_until <= $1 LIMIT 1")
             .bind(now)
-            .fetch_optional(self.db.pool())
+            .fetch_optional(self.db.reader())
             .await?;
         if expired.is_none() {
             return Ok(());
         }
         sqlx::query(concat!("DELETE FROM jobs WHERE state = 'running' AND lease_until <= $1", unwanted!()))
             .bind(now)
-            .execute(self.db.pool())
+            .execute(self.db.writer())
             .await?;
         sqlx::query(
             "UPDATE jobs SET state = 'dead', worker = NULL, lease_until = NULL
@@ -95,7 +95,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
         )
         .bind(now)
         .bind(i64::from(MOST_REPORTS))
-        .execute(self.db.pool())
+        .execute(self.db.writer())
         .await?;
         match self.settle_expired_hopes(now).await {
             // A newer job came in between; the next look drops the old one.
@@ -115,7 +115,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
         .bind(2_i64)
         .bind(now)
         .bind("its worker vanished, and this was the last attempt")
-        .fetch_all(self.db.pool())
+        .fetch_all(self.db.writer())
         .await?;
         for row in &given_up {
             let (id, kind, key) = (row.try_get::<&str, _>(0)?, row.try_get::<&str, _>(1)?, row.try_get::<&str, _>(2)?);
@@ -129,7 +129,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
              WHERE state = 'running' AND lease_until <= $1 AND interrupted <> 2",
         )
         .bind(now)
-        .execute(self.db.pool())
+        .execute(self.db.writer())
         .await?;
         Ok(())
     }
@@ -159,7 +159,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
                 .bind(at.map(Timestamp::as_millisecond))
                 .bind(clip(reason))
                 .bind(self.now())
-                .execute(self.db.pool())
+                .execute(self.db.writer())
                 .await
                 .map_err(DbError::from);
             match back {
@@ -180,7 +180,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
             let given_up = fenced(concat!(give_up!(), fence!(), " AND interrupted <> 2"), of(lease))
                 .bind(self.now())
                 .bind(clip(reason))
-                .execute(self.db.pool())
+                .execute(self.db.writer())
                 .await
                 .map_err(DbError::from);
             match given_up {
@@ -198,12 +198,12 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
             return Ok(true);
         }
         let rest = concat!("UPDATE jobs SET state = 'dead', worker = NULL, lease_until = NULL", fence!());
-        Ok(fenced(rest, of(lease)).execute(self.db.pool()).await?.rows_affected() > 0)
+        Ok(fenced(rest, of(lease)).execute(self.db.writer()).await?.rows_affected() > 0)
     }
 
     async fn drop_unwanted(&self, lease: &Lease<J>) -> Result<bool, DbError> {
         let dropped = concat!("DELETE FROM jobs", fence!(), unwanted!());
-        Ok(fenced(dropped, of(lease)).execute(self.db.pool()).await?.rows_affected() > 0)
+        Ok(fenced(dropped, of(lease)).execute(self.db.writer()).await?.rows_affected() > 0)
     }
 
     /// Puts a claimed row aside that this process cannot read: it is damaged, or written by a newer version, which may run
@@ -226,7 +226,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
             .bind(again)
             .bind(i64::from(self.settings.max_attempts))
             .bind(self.now())
-            .execute(self.db.pool())
+            .execute(self.db.writer())
             .await
             .map_err(DbError::from);
         match aside {

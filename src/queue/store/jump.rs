@@ -88,13 +88,13 @@ impl<J> Queue<J> {
         )
         .bind(now)
         .bind(now.saturating_add(SMALL))
-        .execute(self.db.pool())
+        .execute(self.db.writer())
         .await?;
         let lease = self.settings.lease.max(SHORTEST);
         sqlx::query("UPDATE jobs SET lease_until = $1 WHERE state = 'running' AND lease_until > $2")
             .bind(later(self.clock.now(), lease))
             .bind(later(self.clock.now(), lease * TOO_LONG))
-            .execute(self.db.pool())
+            .execute(self.db.writer())
             .await?;
         Ok(())
     }

@@ -80,7 +80,7 @@ impl<J: DeserializeOwned> Queue<J> {
                 concat!(shown!(), " WHERE state = 'running' AND given_up = 0 ORDER BY run_at, id LIMIT $1")
             }
         };
-        let rows = sqlx::query(sql).bind(SHOWN).fetch_all(self.db.pool()).await?;
+        let rows = sqlx::query(sql).bind(SHOWN).fetch_all(self.db.reader()).await?;
         rows.iter().map(read).collect()
     }
 }
@@ -125,7 +125,7 @@ impl<J> Queue<J> {
     pub async fn discard(&self, id: &str) -> Result<bool, DbError> {
         let gone = sqlx::query("DELETE FROM jobs WHERE id = $1 AND given_up > 0 AND state <> 'running'")
             .bind(id)
-            .execute(self.db.pool())
+            .execute(self.db.writer())
             .await?;
         Ok(gone.rows_affected() > 0)
     }

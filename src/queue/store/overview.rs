@@ -17,7 +17,7 @@ impl<J> Queue<J> {
                SELECT min(run_at) AS soonest FROM jobs WHERE state = 'queued'
                UNION ALL SELECT min(lease_until) FROM jobs WHERE state = 'running') AS either",
         )
-        .fetch_one(self.db.pool())
+        .fetch_one(self.db.reader())
         .await?;
         row.try_get::<Option<i64>, _>(0)?.map(|at| instant("time", at)).transpose()
     }
@@ -34,7 +34,7 @@ impl<J> Queue<J> {
              FROM jobs GROUP BY sort",
         )
         .bind(self.now())
-        .fetch_all(self.db.pool())
+        .fetch_all(self.db.reader())
         .await?;
         let mut depth = Depth::default();
         for row in rows {

@@ -53,7 +53,7 @@ impl<J: Serialize + DeserializeOwned + Send + Sync> Queue<J> {
     pub async fn drop_dead_letters(&self, cutoff: i64) -> Result<u64, DbError> {
         let dropped = sqlx::query("DELETE FROM jobs WHERE state = 'dead' AND COALESCE(given_up_at, enqueued_at) < $1")
             .bind(cutoff)
-            .execute(self.db.pool())
+            .execute(self.db.writer())
             .await?;
         Ok(dropped.rows_affected())
     }

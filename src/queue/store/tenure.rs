@@ -53,7 +53,7 @@ impl Tenure {
     /// # Errors
     /// When the statement fails.
     pub async fn look(&self) -> Result<Hold, DbError> {
-        let hold = match self.extend().fetch_optional(self.db.pool()).await? {
+        let hold = match self.extend().fetch_optional(self.db.writer()).await? {
             None => Hold::Lost,
             Some(row) if row.try_get::<i64, _>(0)? == 0 => Hold::Held,
             Some(_) => Hold::Interrupted,

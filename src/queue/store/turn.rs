@@ -96,7 +96,7 @@ impl<J> Queue<J> {
     /// Whether anything waits that is due. Asked before the right to claim is taken.
     pub(super) async fn anything_due(&self) -> Result<bool, DbError> {
         let due = "SELECT id FROM jobs WHERE state = 'queued' AND run_at <= $1 LIMIT 1";
-        Ok(sqlx::query(due).bind(self.now()).fetch_optional(self.db.pool()).await?.is_some())
+        Ok(sqlx::query(due).bind(self.now()).fetch_optional(self.db.reader()).await?.is_some())
     }
 }
 

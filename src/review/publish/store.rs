@@ -143,7 +143,7 @@ impl PullStore {
         .bind(signed(pull.number))
         .bind(kind_word(PostKind::Round))
         .bind(state_word(PostState::Planned))
-        .fetch_optional(self.db().pool())
+        .fetch_optional(self.db().reader())
         .await?;
         let Some(row) = row else { return Ok(None) };
         let round: String = row.try_get(1)?;
@@ -155,7 +155,7 @@ impl PullStore {
         .bind(signed(pull.number))
         .bind(kind_word(PostKind::Review))
         .bind(format!("{round}:%"))
-        .fetch_all(self.db().pool())
+        .fetch_all(self.db().reader())
         .await?;
         let mut reviews = rows.iter().map(read_review).collect::<Result<Vec<_>, _>>()?;
         reviews.sort_by_key(|open| open.review.part);
@@ -216,7 +216,7 @@ impl PullStore {
             .bind(signed(pull.repository))
             .bind(signed(pull.number))
             .bind(kind_word(PostKind::Review))
-            .fetch_all(self.db().pool())
+            .fetch_all(self.db().reader())
             .await?;
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
@@ -333,7 +333,7 @@ impl PullStore {
         .bind(signed(pull.number))
         .bind(kind_word(kind))
         .bind(cause)
-        .fetch_optional(self.db().pool())
+        .fetch_optional(self.db().reader())
         .await?;
         row.map(|row| Ok(Post { id: row.try_get(0)?, state: read_state(&row, 1)?, content: row.try_get(2)? }))
             .transpose()

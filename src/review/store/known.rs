@@ -30,7 +30,7 @@ impl PullStore {
             "SELECT number, reviewed_head, paused, outcome, noticed FROM pulls WHERE repository = $1 ORDER BY number",
         )
         .bind(signed(repository))
-        .fetch_all(self.db.pool())
+        .fetch_all(self.db.reader())
         .await?;
         rows.iter()
             .map(|row| {

@@ -87,7 +87,7 @@ pub(super) async fn disarm(db: &Db) {
 /// Refuses nothing more once a job has felt it: on SQLite a transaction takes its own counting back.
 pub(super) async fn disarm_if_met(db: &Db) {
     let felt = "SELECT CAST(count(*) AS BIGINT) FROM jobs WHERE reason LIKE '%injected fault%'";
-    let row = sqlx::query(felt).fetch_one(db.pool()).await.unwrap();
+    let row = sqlx::query(felt).fetch_one(db.reader()).await.unwrap();
     if row.get::<i64, _>(0) > 0 {
         disarm(db).await;
     }
@@ -106,7 +106,7 @@ pub(super) async fn written(db: &Db) -> Vec<(String, String, usize)> {
                     format!("SELECT CASE WHEN is_called THEN last_value + 1 ELSE 0 END FROM fault_{table}_{operation}")
                 }
             };
-            let row = sqlx::query(AssertSqlSafe(sql)).fetch_one(db.pool()).await.unwrap();
+            let row = sqlx::query(AssertSqlSafe(sql)).fetch_one(db.reader()).await.unwrap();
             let rows = usize::try_from(row.get::<i64, _>(0)).unwrap_or(0);
             if rows > 0 {
                 written.push(((*table).to_owned(), operation.to_owned(), rows));
@@ -117,5 +117,5 @@ pub(super) async fn written(db: &Db) -> Vec<(String, String, usize)> {
 }
 
 async fn run(db: &Db, sql: &str) {
-    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(db.pool()).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(db.writer()).await.unwrap();
 }

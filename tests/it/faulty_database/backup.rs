@@ -141,7 +141,7 @@ async fn the_command_copies_a_database_in_use() {
     let url = format!("sqlite:{}", path("secondlook.db").display());
     let db = Db::connect(&url).await.unwrap();
     let insert = "INSERT INTO installations (id, account, updated_at) VALUES ($1, 'acme', 0)";
-    sqlx::query(insert).bind(1_i64).execute(db.pool()).await.unwrap();
+    sqlx::query(insert).bind(1_i64).execute(db.writer()).await.unwrap();
     // Another one is being written and does not count yet.
     let mut open = db.begin().await.unwrap();
     sqlx::query(insert).bind(2_i64).execute(&mut *open).await.unwrap();
@@ -152,7 +152,7 @@ async fn the_command_copies_a_database_in_use() {
     assert_eq!(made.code, 0, "{}", made.err);
     open.commit().await.unwrap();
     let copied = Db::connect(&format!("sqlite:{}", path("copy.db").display())).await.unwrap();
-    let rows = sqlx::query("SELECT id FROM installations").fetch_all(copied.pool()).await.unwrap();
+    let rows = sqlx::query("SELECT id FROM installations").fetch_all(copied.reader()).await.unwrap();
     assert_eq!(rows.len(), 1, "of one moment");
     copied.close().await;
     #[cfg(unix)]

@@ -95,9 +95,9 @@ async fn a_server_that_cannot_be_used_says_why() {
 
     // Whatever the server's default is, transactions are what ours were written for.
     let db = Db::connect(&server.url()).await.unwrap();
-    let row = sqlx::query("SHOW transaction_isolation").fetch_one(db.pool()).await.unwrap();
+    let row = sqlx::query("SHOW transaction_isolation").fetch_one(db.reader()).await.unwrap();
     assert_eq!(row.get::<String, _>(0), "read committed");
-    let row = sqlx::query("SHOW statement_timeout").fetch_one(db.pool()).await.unwrap();
+    let row = sqlx::query("SHOW statement_timeout").fetch_one(db.reader()).await.unwrap();
     assert_eq!(row.get::<String, _>(0), "30s", "no statement waits for ever");
 
     // Every connection taken: a start says so, and who runs waits for one.
@@ -142,7 +142,7 @@ async fn a_deadlock_is_told_from_other_faults() {
     let db = Db::connect(&server.url()).await.unwrap();
     for id in [1, 2] {
         let sql = format!("INSERT INTO installations (id, account, updated_at) VALUES ({id}, 'acme', 0)");
-        sqlx::query(AssertSqlSafe(sql)).execute(db.pool()).await.unwrap();
+        sqlx::query(AssertSqlSafe(sql)).execute(db.writer()).await.unwrap();
     }
     let update = "UPDATE installations SET updated_at = updated_at + 1 WHERE id = $1";
     let (mut one, mut two) = (db.begin().await.unwrap(), db.begin().await.unwrap());

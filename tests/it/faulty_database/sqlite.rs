@@ -84,7 +84,7 @@ async fn what_was_in_a_log_that_is_gone_is_all_that_is_lost() {
     let directory = tempfile::tempdir().unwrap();
     let path = filled(directory.path()).await;
     let db = Db::connect(&url(&path)).await.unwrap();
-    sqlx::query("DELETE FROM installations WHERE id > 0").execute(db.pool()).await.unwrap();
+    sqlx::query("DELETE FROM installations WHERE id > 0").execute(db.writer()).await.unwrap();
     // As after a power cut, with the log lost and the index there.
     let left = tempfile::tempdir().unwrap();
     for ending in ["", "-shm"] {
@@ -93,7 +93,7 @@ async fn what_was_in_a_log_that_is_gone_is_all_that_is_lost() {
     }
     db.close().await;
     let db = Db::connect(&url(&left.path().join("secondlook.db"))).await.unwrap();
-    let rows = sqlx::query("SELECT id FROM installations").fetch_all(db.pool()).await.unwrap();
+    let rows = sqlx::query("SELECT id FROM installations").fetch_all(db.reader()).await.unwrap();
     assert_eq!(rows.len(), 2_000, "what was folded into the file before");
     db.close().await;
 }
