@@ -22,6 +22,7 @@ pub mod clock;
 pub mod retry;
 pub mod redact;
 pub mod room;
+pub mod compute;
 pub mod diff;
 pub mod db;
 pub mod queue;

@@ -108,8 +108,8 @@ pub struct RunContext {
     pub patient: bool,
     /// What happens around its nodes and model calls.
     pub hooks: Hooks,
-    /// Whether runs within this one are saved and tell of themselves too.
-    pub children_are_kept: bool,
+    /// Whether only its end is saved and told; see [`Self::coarse`].
+    pub coarse: bool,
 }
 
 /// Why a run has no result.
@@ -168,7 +168,7 @@ impl RunContext {
             budget,
             patient: false,
             hooks: Hooks::standard(),
-            children_are_kept: true,
+            coarse: false,
         }
     }
 
@@ -190,16 +190,16 @@ impl RunContext {
         Self { budget, ..self.clone() }
     }
 
-    /// The same for a run whose steps cost nothing, as those of a model in this process: only its own nodes are saved and
-    /// told, not those of the runs within it. Thousands of files would otherwise be mostly writing.
+    /// The same for a run whose steps cost nothing, as those of a model in this process: only how it ends is saved and
+    /// told, not its nodes and the runs within it. Thousands of files would otherwise be mostly writing.
     pub fn coarse(self) -> Self {
-        Self { children_are_kept: false, ..self }
+        Self { coarse: true, ..self }
     }
 
     /// The context of a child run: a checkpoint of its own under `run_id/name`, the same budget, the same stop.
     pub fn child(&self, name: &str) -> Self {
         let mut child = Self { run_id: format!("{}/{name}", self.run_id), ..self.clone() };
-        if !self.children_are_kept {
+        if self.coarse {
             (child.checkpoints, child.events) = (Checkpoints::default(), EventLog::default());
         }
         child
@@ -244,7 +244,9 @@ pub async fn run<G: StateGraph>(graph: &G, initial: G::State, cx: &RunContext) -
                     return stopped(cx, &name, state, error).await;
                 }
                 visited += 1;
-                tell(cx, graph.doing(node), &name, graph.detail(node, &state)).await;
+                if !cx.coarse {
+                    tell(cx, graph.doing(node), &name, graph.detail(node, &state)).await;
+                }
                 if let Err(error) = visit(graph, node, &name, &mut state, cx).await {
                     return stopped(cx, &name, state, error).await;
                 }
@@ -257,7 +259,8 @@ pub async fn run<G: StateGraph>(graph: &G, initial: G::State, cx: &RunContext) -
             Edge::End => (Position::Ended, None),
             Edge::Wait(request) => (Position::After(node), Some(request)),
         };
-        if let Err(error) = save::<G>(cx, &next, &state).await {
+        let passes_by = cx.coarse && matches!(next, Position::Before(_));
+        if !passes_by && let Err(error) = save::<G>(cx, &next, &state).await {
             return stopped(cx, &node_name(node), state, error).await;
         }
         if let Some(request) = request {

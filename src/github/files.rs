@@ -14,6 +14,7 @@ use super::error::GitHubError;
 use super::repository::PER_PAGE;
 use super::wire::{FileWire, ObjectWire};
 use super::{FileText, NoPatch, PullFile, PullFiles, PullRequest};
+use crate::compute::compute;
 use crate::diff::make::make_hunks;
 use crate::diff::parse::parse_patch;
 use crate::diff::{FileDiff, FileStatus, Hunk, LineKind};
@@ -48,8 +49,8 @@ impl RepositoryClient {
         let listed = u64::try_from(entries.len()).unwrap_or(u64::MAX);
         let patches: usize = entries.iter().filter_map(|entry| entry.patch.as_ref()).map(String::len).sum();
         let whole = patches <= SURELY_WHOLE;
-        // Megabytes of patches are read here: not on a thread that serves others.
-        let planned = tokio::task::spawn_blocking(move || {
+        // Megabytes of patches are read here.
+        let planned = compute(move || {
             let plans: Vec<Plan> = entries.iter_mut().map(|entry| take_plan(entry, whole)).collect();
             (entries, plans)
         });
@@ -92,7 +93,7 @@ impl RepositoryClient {
         }
         let texts = self.texts(&pull.head_sha, &verdicts).await?;
         // Comparing two large texts takes up to a second.
-        let finished = tokio::task::spawn_blocking(move || {
+        let finished = compute(move || {
             entries.iter().zip(verdicts).map(|(entry, verdict)| finish(entry, verdict, &texts)).collect()
         });
         finished.await.map_err(|_| GitHubError::Unreadable(self.pull_name(pull.number)))

@@ -19,6 +19,7 @@ use crate::analysis::outline::{self, Outline};
 use crate::analysis::rules::place::is_generated;
 use crate::analysis::syntax::Unparsed;
 use crate::chat::{ModelRole, TokenUsage, embedded};
+use crate::compute::compute;
 use crate::github::FileText;
 use crate::tool::ToolContext;
 use crate::tool::toolbox::Toolbox;
@@ -179,11 +180,11 @@ pub enum Stopped {
     Later(RunError),
 }
 
-/// Parsing a large file takes up to a second: not on a thread that serves others. `None` in no known language.
+/// `None` in no known language.
 async fn outline_of(path: &str, head: Option<&str>) -> Result<Option<Outline>, Unparsed> {
     let Some(text) = head.map(str::to_owned) else { return Ok(None) };
     let Some(language) = language::detect(path, text.lines().next().unwrap_or_default()) else { return Ok(None) };
-    let outlined = tokio::task::spawn_blocking(move || outline::outline(language, &text)).await;
+    let outlined = compute(move || outline::outline(language, &text)).await;
     outlined.map_or(Ok(None), |outlined| outlined.map(Some))
 }
 

@@ -16,6 +16,9 @@ use crate::db::{Db, DbError, Tx};
 use crate::diff::interdiff::HunkKey;
 use crate::queue::store::tenure::Tenure;
 
+/// Rows written in one transaction where there may be thousands.
+const ROWS_AT_ONCE: usize = 200;
+
 /// A pull request by the stable id of its repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PullKey {
@@ -331,13 +334,34 @@ impl PullStore {
         Ok(())
     }
 
-    /// Writes down that base and head are reviewed, with these hunks, and that the check run is completed.
+    /// Adds hunks to those that are reviewed, in several transactions: others would wait long for one of thousands of rows.
+    pub(super) async fn add_reviewed_hunks(&self, pull: PullKey, files: &[ReviewedHunks]) -> Result<(), DbError> {
+        let hunks: Vec<_> = files.iter().flat_map(|file| file.hunks.iter().map(|hunk| (&file.path, &hunk.0))).collect();
+        for some in hunks.chunks(ROWS_AT_ONCE) {
+            let mut tx = self.begin().await?;
+            for (path, hunk) in some {
+                sqlx::query(
+                    "INSERT INTO reviewed_hunks (repository, number, path, hunk) VALUES ($1, $2, $3, $4)
+                     ON CONFLICT (repository, number, path, hunk) DO NOTHING",
+                )
+                .bind(signed(pull.repository))
+                .bind(signed(pull.number))
+                .bind(*path)
+                .bind(*hunk)
+                .execute(&mut *tx)
+                .await?;
+            }
+            tx.commit().await?;
+        }
+        Ok(())
+    }
+
+    /// Writes down that base and head are reviewed, and that the check run is completed.
     pub(super) async fn set_reviewed(
         &self,
         tx: &mut Tx<'_>,
         pull: PullKey,
         (base, head): (&str, &str),
-        hunks: &[ReviewedHunks],
     ) -> Result<(), DbError> {
         self.ensure_in(tx, pull).await?;
         sqlx::query(
@@ -351,20 +375,6 @@ impl PullStore {
         .bind(self.now())
         .execute(&mut **tx)
         .await?;
-        for file in hunks {
-            for hunk in &file.hunks {
-                sqlx::query(
-                    "INSERT INTO reviewed_hunks (repository, number, path, hunk) VALUES ($1, $2, $3, $4)
-                     ON CONFLICT (repository, number, path, hunk) DO NOTHING",
-                )
-                .bind(signed(pull.repository))
-                .bind(signed(pull.number))
-                .bind(&file.path)
-                .bind(&hunk.0)
-                .execute(&mut **tx)
-                .await?;
-            }
-        }
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use super::{Observation, Tool, ToolContext, ToolError, parameters};
 use crate::analysis::language::detect;
 use crate::analysis::rules::{Category, Hit, Scan, scan};
 use crate::chat::ToolSpecification;
+use crate::compute::compute;
 use crate::diff::{FileDiff, LineKind};
 
 /// Room for what stands around the hits, in bytes.
@@ -101,8 +102,8 @@ impl Tool for Check {
         let text = parameters::text(&path, cx).await?;
         let language = detect(&path, text.split('\n').next().unwrap_or_default());
         let (categories, scanned) = (self.categories, path.clone());
-        // Scanning takes up to seconds for hostile files: not on a thread that serves others.
-        let scan = tokio::task::spawn_blocking(move || scan(language, &scanned, &text, categories)).await;
+        // Scanning takes up to seconds for hostile files.
+        let scan = compute(move || scan(language, &scanned, &text, categories)).await;
         let scan = scan.map_err(|_| ToolError::Refused(format!("{path} cannot be checked")))?;
         let mut note = note(&scan);
         if language.is_none() {

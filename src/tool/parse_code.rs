@@ -10,6 +10,7 @@ use super::{Observation, Tool, ToolContext, ToolError, parameters};
 use crate::analysis::language::{Language, detect};
 use crate::analysis::outline::{Outline, enclosing, outline};
 use crate::chat::ToolSpecification;
+use crate::compute::compute;
 
 /// Room for the sentence that says what is left out, in bytes.
 const NOTE_BYTES: usize = 200;
@@ -70,8 +71,7 @@ impl Tool for ParseCode {
             ToolError::Refused(format!("{path} is in none of the languages that are parsed ({})", known.join(", ")))
         })?;
         let lines = text.lines().count();
-        // Parsing takes up to a second: not on a thread that serves others.
-        let parsed = tokio::task::spawn_blocking(move || outline(language, &text)).await;
+        let parsed = compute(move || outline(language, &text)).await;
         let outline = parsed
             .map_err(|_| ToolError::Refused(format!("{path} cannot be outlined")))?
             .map_err(|reason| ToolError::Refused(format!("{path} cannot be outlined: {reason}")))?;

@@ -13,6 +13,7 @@ pub const ORDER: &[&str] = &[
     "retry",
     "redact",
     "room",
+    "compute",
     "diff",
     "db",
     "queue",

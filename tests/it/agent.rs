@@ -149,6 +149,22 @@ async fn runs_within_a_coarse_one_are_not_saved() {
 }
 
 #[tokio::test]
+async fn of_a_coarse_run_only_the_end_is_saved_and_told() {
+    let bench = Bench::new().await;
+    let interrupted = Steps::with(Node::Two, Trouble::Stop(bench.stop.clone()));
+    let outcome = run(&interrupted, Path::default(), &bench.context("r").coarse()).await;
+    assert!(matches!(outcome, Outcome::Stopped(_, RunError::Interrupted)), "{outcome:?}");
+
+    let graph = Steps::default();
+    let cx = RunContext { stop: CancellationToken::new(), ..bench.context("r").coarse() };
+    let state = run(&graph, Path::default(), &cx).await.into_result().unwrap();
+    assert_eq!(graph.visits(), [Node::One, Node::Two, Node::Three]);
+    assert_eq!(run(&graph, Path::default(), &cx).await.into_result().unwrap(), state);
+    assert_eq!(graph.visits().len(), 3);
+    assert_eq!(bench.told("r").await, ["three:Idle", ":Done"]);
+}
+
+#[tokio::test]
 async fn a_run_visits_its_nodes_tells_so_and_is_not_run_again() {
     let bench = Bench::new().await;
     let graph = Steps::default();

@@ -250,7 +250,7 @@ impl PullStore {
             }
         }
         if let Some(reviewed) = reviewed {
-            self.set_reviewed(&mut tx, pull, reviewed, &[]).await?;
+            self.set_reviewed(&mut tx, pull, reviewed).await?;
         }
         tx.commit().await?;
         Ok(())
@@ -261,9 +261,11 @@ impl PullStore {
     /// # Errors
     /// When a statement fails.
     pub async fn settle_round(&self, pull: PullKey, round: &OpenRound) -> Result<(), DbError> {
-        let mut tx = self.begin().await?;
         let plan = &round.plan;
-        self.set_reviewed(&mut tx, pull, (&plan.base, &plan.head), &plan.hunks).await?;
+        // All of it stands on GitHub, so the hunks count whatever becomes of the rest.
+        self.add_reviewed_hunks(pull, &plan.hunks).await?;
+        let mut tx = self.begin().await?;
+        self.set_reviewed(&mut tx, pull, (&plan.base, &plan.head)).await?;
         self.set_state_in(&mut tx, &round.id, PostState::Posted).await?;
         tx.commit().await?;
         Ok(())
