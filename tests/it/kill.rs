@@ -1,19 +1,16 @@
 //! The real binary, killed with -9 between the 202 and the posted review and started again: the review is posted once.
 
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
 use secondlook::clock::SystemClock;
 use secondlook::db::Backend;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
 
 use crate::harness::database::Place;
-use crate::harness::delivery::{SECRET, sign};
 use crate::harness::github::actions::PullSpec;
 use crate::harness::github::fault::{Fault, Gate};
-use crate::harness::github::{APP_KEY, FakeGitHub, Pr};
+use crate::harness::github::{FakeGitHub, Pr};
+use crate::program::Program;
 
 /// Shorter than the usual lease: on SQLite the work is taken over at once.
 const PATIENCE: Duration = Duration::from_secs(50);
@@ -28,12 +25,6 @@ const FAULTY: &str = "
     +    os.system(f\"cat {name}\")
     +    return name
 ";
-
-/// A running server.
-struct Server {
-    child: Child,
-    address: String,
-}
 
 #[test]
 fn killed_before_the_files_were_read() {
@@ -86,25 +77,21 @@ async fn scene(backend: Backend, place: &Place, faults: &impl Fn(&Gate) -> Vec<F
         github.fault(fault);
     }
 
-    let mut first = Server::start(directory.path(), place, &github).await;
+    let url = place.url();
+    let database = [("SECONDLOOK_DATABASE_URL", url.as_str())];
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let mut first = Program::start(directory.path(), &github, &database).await;
     for delivery in github.take_deliveries() {
-        let body = serde_json::to_vec(&delivery.payload).unwrap();
-        let response = reqwest::Client::new()
-            .post(format!("http://{}/webhook", first.address))
-            .header("x-github-event", &delivery.event)
-            .header("x-github-delivery", &delivery.id)
-            .header("x-hub-signature-256", sign(SECRET, &body))
-            .body(body);
-        assert_eq!(response.send().await.unwrap().status(), 202);
+        first.deliver(&http, &delivery).await;
     }
     gate.reached().await;
     first.child.kill().await.unwrap();
     gate.open();
 
-    let second = Server::start(directory.path(), place, &github).await;
+    let second = Program::start(directory.path(), &github, &database).await;
     while !completed(&github, &pr) {
         // Asking keeps the loop honest without a pause: each round waits for an answer.
-        let alive = reqwest::get(format!("http://{}/healthz", second.address)).await.unwrap();
+        let alive = http.get(format!("http://{}/healthz", second.address)).send().await.unwrap();
         assert_eq!(alive.status(), 200);
     }
     let page = github.page(&pr);
@@ -116,40 +103,4 @@ async fn scene(backend: Backend, place: &Place, faults: &impl Fn(&Gate) -> Vec<F
 
 fn completed(github: &FakeGitHub, pr: &Pr) -> bool {
     github.checks(pr).iter().any(|check| check.status == "completed")
-}
-
-impl Server {
-    /// Starts the binary and waits until it says where it listens.
-    async fn start(directory: &std::path::Path, place: &Place, github: &FakeGitHub) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_secondlook"))
-            .arg("serve")
-            .current_dir(directory)
-            .env_clear()
-            .env("SECONDLOOK_LISTEN", "127.0.0.1:0")
-            .env("SECONDLOOK_DATA_DIR", directory)
-            .env("SECONDLOOK_DATABASE_URL", place.url())
-            .env("GITHUB_API_URL", github.url())
-            .env("GITHUB_APP_ID", "4711")
-            .env("GITHUB_APP_PRIVATE_KEY", APP_KEY)
-            .env("GITHUB_WEBHOOK_SECRET", SECRET)
-            .env("NO_COLOR", "1")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut said = Vec::new();
-        let address = loop {
-            let Some(line) = lines.next_line().await.unwrap() else { panic!("the server ended: {said:#?}") };
-            if let Some((_, rest)) = line.split_once("listen=") {
-                break rest.split_whitespace().next().unwrap().to_owned();
-            }
-            said.push(line);
-        };
-        // Somebody has to read on, or the server would wait for the pipe one day.
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Self { child, address }
-    }
 }

@@ -37,6 +37,7 @@ mod openai;
 mod peers;
 mod placement;
 mod publish;
+mod program;
 mod queue;
 mod ranges;
 mod reconcile;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use secondlook::clock::SystemClock;
 
-use super::process::{Server, many_files};
+use super::process::many_files;
 use crate::harness::github::FakeGitHub;
 use crate::harness::github::actions::PullSpec;
 use crate::harness::github::fault::{Fault, Gate};
+use crate::program::Program;
 
 /// Room for one job beside what an idle server uses, and not for two.
 const CEILING_MIB: u64 = 96;
@@ -23,7 +24,7 @@ async fn below_a_ceiling_reviews_wait_for_each_other() {
     github.fault(Fault::hold("GET /repos/*/*/pulls/*/files", &gate));
 
     let ceiling = format!("{CEILING_MIB}M");
-    let server = Server::start(directory.path(), &github, &[("SECONDLOOK_MAX_MEMORY", &ceiling)]).await;
+    let server = Program::start(directory.path(), &github, &[("SECONDLOOK_MAX_MEMORY", &ceiling)]).await;
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     for delivery in &deliveries {
         server.deliver(&http, delivery).await;

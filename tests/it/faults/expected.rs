@@ -31,6 +31,7 @@ const REACTION: &[&str] = &["POST /repos/*/*/issues/comments/*/reactions"];
 const ONE_COMMENT: &[&str] = &["GET /repos/*/*/issues/comments/*", "GET /repos/*/*/pulls/comments/*"];
 const PERMISSION: &[&str] = &["GET /repos/*/*/collaborators/*/permission"];
 const END_CHECK: &[&str] = &["PATCH /repos/*/*/check-runs/*"];
+const GET_CHECKS: &[&str] = &["GET /repos/*/*/commits/*/check-runs"];
 const TOKEN: &[&str] = &["POST /app/installations/*/access_tokens"];
 const ANSWER: &[&str] = &["POST /repos/*/*/pulls/*/comments/*/replies", "POST /repos/*/*/issues/*/comments"];
 
@@ -55,7 +56,14 @@ pub(super) static EXCEPTIONS: &[Exception] = &[
         Ends::DeadLetter("GitHub refused the credentials"),
         "a token is renewed, an assertion was new",
     ),
+    except(
+        "401 for good",
+        GET_CHECKS,
+        Ends::Page("neutral: Not reviewed"),
+        "a pause that cannot be told is told as given up, and the review that is asked for next takes that letter away",
+    ),
     except("403 for good", &[], Ends::DeadLetter("GitHub forbids"), NAMED),
+    except("403 for good", GET_CHECKS, Ends::Silence, "who may not read checks says nothing by them"),
     except("403 for good", TOKEN, Ends::DeadLetter("GitHub refused the credentials"), NAMED),
     except("403 for good", REACTION, Ends::Without(" [eyes secondlook[bot]]"), "a reaction is not worth a failure"),
     except(

@@ -116,6 +116,10 @@ async fn hold(lines: Vec<Line>, calm: BTreeMap<&'static str, Played>, patient: b
                     Ok(None) => Verdict::NotPlayed,
                     Err(panic) => Verdict::Wrong(format!("it panicked: {panic}")),
                 };
+                if let Verdict::Wrong(why) = &verdict {
+                    // At once: all of them take half an hour.
+                    eprintln!("wrong: {}\n{why}\n", line.name());
+                }
                 (line.name(), verdict)
             }
         })

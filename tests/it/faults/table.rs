@@ -60,7 +60,7 @@ pub(super) static TABLE: &[Case] = &[
     github("502", |route| Fault::status(route, 502, "Bad Gateway")),
     github("503", |route| Fault::status(route, 503, "Service Unavailable")),
     github("504", |route| Fault::status(route, 504, "Gateway Timeout")),
-    github("three times 502", |route| Fault::status(route, 502, "Bad Gateway").times(3)),
+    github("three times 502", |route| Fault::status(route, 502, "Bad Gateway").up_to(3)),
     github("401 once", |route| Fault::status(route, 401, "Bad credentials")),
     github("401 for good", |route| Fault::status(route, 401, "Bad credentials").lasting()),
     github("403 for good", |route| Fault::status(route, 403, "Resource not accessible by integration").lasting()),

@@ -15,6 +15,8 @@ pub struct Fault {
     skip: usize,
     /// Requests that still fail.
     left: usize,
+    /// How often it has to be met yet.
+    owed: usize,
     /// Met at all, and then for good: how often is not the test's affair.
     lasts: bool,
     pub(super) kind: Kind,
@@ -74,7 +76,7 @@ impl Gate {
 impl Fault {
     fn on(route: &str, kind: Kind) -> Self {
         assert!(route.contains(" /"), "a fault is for `METHOD /path`, not {route}");
-        Self { route: route.to_owned(), skip: 0, left: 1, lasts: false, kind }
+        Self { route: route.to_owned(), skip: 0, left: 1, owed: 1, lasts: false, kind }
     }
 
     /// GitHub answers with a status and a message.
@@ -155,6 +157,12 @@ impl Fault {
 
     /// For `count` requests instead of one.
     pub fn times(mut self, count: usize) -> Self {
+        (self.left, self.owed) = (count, count);
+        self
+    }
+
+    /// For up to `count` requests, and at least one: who can do without an answer does not ask again.
+    pub fn up_to(mut self, count: usize) -> Self {
         self.left = count;
         self
     }
@@ -175,14 +183,13 @@ impl Fault {
             return false;
         }
         self.left = if self.lasts { usize::MAX } else { self.left - 1 };
+        self.owed = self.owed.saturating_sub(1);
         true
     }
 
     /// Says so when it was not met as often as it should.
     pub(super) fn unused(&self) -> Option<String> {
-        let met_for_good = self.lasts && self.left == usize::MAX;
-        (self.left > 0 && !met_for_good)
-            .then(|| format!("fault on `{}` was not met {} more times", self.route, self.left))
+        (self.owed > 0).then(|| format!("fault on `{}` was not met {} more times", self.route, self.owed))
     }
 }
 
