@@ -5,6 +5,7 @@ use super::worker::JobError;
 use crate::github::client::RepositoryClient;
 use crate::github::error::GitHubError;
 use crate::github::{CheckRun, CheckStatus, Conclusion};
+use crate::review::markdown::sanitise_line;
 use crate::review::store::PullStore;
 
 /// A check run that has ended.
@@ -18,6 +19,13 @@ pub(super) fn ended(pull: &PullRef, head: &str, conclusion: Conclusion, title: &
         external_id: pull.key(),
         details_url: None,
     }
+}
+
+/// A check run that has ended without a review, for this reason.
+pub(super) fn given_up(pull: &PullRef, head: &str, reason: &str) -> CheckRun {
+    let reason = sanitise_line(reason, 1_000);
+    let summary = format!("The review was given up: {reason}.\n\n`/secondlook review` asks for it again.");
+    ended(pull, head, Conclusion::Neutral, "Not reviewed", summary)
 }
 
 /// The head and id of the check run that has not ended, if there is one. One whose creation got no answer is looked up.

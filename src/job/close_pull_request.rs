@@ -24,3 +24,13 @@ pub(super) async fn run(worker: &Worker, pull: &PullRef, stop: &Stop) -> Result<
     worker.app.engine.checkpoints.forget(&format!("pr:{}:{}/", pull.repository.id, pull.number)).await?;
     Ok(End::Done)
 }
+
+/// Ends the check run of a review that this job has stopped, when nobody could learn how the pull request ended.
+pub(super) async fn report_failure(worker: &Worker, pull: &PullRef, reason: &str, stop: &Stop) -> Result<(), JobError> {
+    let client = worker.client(pull.installation, &pull.repository, stop)?;
+    let store = worker.pulls(stop);
+    let Some((head, id)) = check::unfinished(&client, &store, pull).await? else { return Ok(()) };
+    check::end(&client, id, &check::given_up(pull, &head, reason)).await?;
+    store.set_open_check(pull.ids(), None).await?;
+    Ok(())
+}

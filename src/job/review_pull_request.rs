@@ -59,6 +59,7 @@ pub(super) async fn run(
     let client = worker.client(pull.installation, &pull.repository, stop)?;
     let last_try = lease.attempt >= worker.queue.settings().max_attempts;
     let review = Review { worker, pull, client, store: worker.pulls(stop), stop, last_try };
+    let request = request(lease);
     let asked = matches!(trigger, Trigger::Asked | Trigger::AskedForNew);
     let state = review.store.state(pull.ids()).await?;
     let now = review.client.pull_request(pull.number).await?;
@@ -72,7 +73,7 @@ pub(super) async fn run(
             && round.plan.head == now.head_sha
             && (round.plan.base == now.base_sha || round.plan.base_ref == now.base_ref);
         if current {
-            let own = round.plan.job == lease.id;
+            let own = round.plan.job == request;
             let end = review.finish(round).await?;
             if own || !asked || end == End::Stopped {
                 return Ok(end);
@@ -80,6 +81,9 @@ pub(super) async fn run(
         } else {
             review.give_up_round(round).await?;
         }
+    } else if asked && review.store.settled_last(pull.ids()).await?.is_some_and(|round| round.job == request) {
+        // An earlier try came to the end, and only its last step failed.
+        return review.tidy().await;
     }
     if !now.open {
         return Ok(End::Done);
@@ -116,9 +120,7 @@ pub(super) async fn report_failure(worker: &Worker, pull: &PullRef, reason: &str
         }
     };
     let Some((head, id)) = check else { return Ok(()) };
-    let reason = crate::review::markdown::sanitise_line(reason, 1_000);
-    let summary = format!("The review was given up: {reason}.\n\n`/secondlook review` asks for it again.");
-    check::end(&review.client, id, &ended(pull, &head, Conclusion::Neutral, "Not reviewed", summary)).await?;
+    check::end(&review.client, id, &check::given_up(pull, &head, reason)).await?;
     review.store.set_open_check(pull.ids(), None).await?;
     Ok(())
 }
@@ -136,6 +138,12 @@ fn automatic(trigger: Trigger, state: &PullState, policy: &Policy) -> bool {
 /// Whether there is nothing that was not reviewed yet.
 fn is_reviewed(state: &PullState, now: &PullRequest) -> bool {
     state.reviewed.as_ref().is_some_and(|(base, head)| *base == now.base_sha && *head == now.head_sha)
+}
+
+/// Names what asked for a review. A newer request may take over the row of one that waits for its next try, and then says
+/// a time of its own.
+fn request(lease: &Lease<Job>) -> String {
+    format!("{}@{}", lease.id, lease.enqueued_at.as_millisecond())
 }
 
 /// Runs are saved under this, one for each file and its change: a push that leaves a file as it is leaves its run.
@@ -231,7 +239,7 @@ impl Review<'_> {
         let conclusion = conclusion(&report, &standing, loaded.policy.review.fail_on);
         let run = ended(self.pull, &now.head_sha, conclusion, &title(&round), summary(&round));
         let plan = RoundPlan {
-            job: lease.id.clone(),
+            job: request(lease),
             base_ref: now.base_ref.clone(),
             base: now.base_sha.clone(),
             head: now.head_sha.clone(),
@@ -381,6 +389,11 @@ impl Review<'_> {
             check::end(&self.client, *id, run).await?;
         }
         self.store.settle_round(self.pull.ids(), &round).await?;
+        self.tidy().await
+    }
+
+    /// Forgets the runs of a review that is over.
+    async fn tidy(&self) -> Result<End, JobError> {
         self.worker.app.engine.checkpoints.forget(&format!("{}/", change_id(self.pull))).await?;
         Ok(End::Done)
     }

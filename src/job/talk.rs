@@ -12,6 +12,7 @@ use crate::chat::{ChatMessage, Conversation, ModelRole};
 use crate::conversation::answer::{self, Topic};
 use crate::conversation::command::{Command, Need, Scope};
 use crate::conversation::thread::{by, conversation_id, may, visible};
+use crate::db::DbError;
 use crate::github::client::{AppIdentity, RepositoryClient};
 use crate::github::error::GitHubError;
 use crate::github::{PullRequest, User};
@@ -185,7 +186,12 @@ impl<'w> Talk<'w> {
             history.append(conversation, &format!("comment:{comment}"), std::slice::from_ref(message)).await?;
         }
         let topic = Topic { pull: question.now, finding: question.finding, place: question.line };
-        let mut messages = answer::messages(&topic, &history.load(conversation).await?);
+        let told: Vec<ChatMessage> = match question.line {
+            // A thread is told up to the question. What is remembered of it may go beyond: comments come late, too.
+            Some(_) => question.said.iter().map(|(_, message)| message.clone()).collect(),
+            None => history.load(conversation).await?,
+        };
+        let mut messages = answer::messages(&topic, &told);
         messages.extend(question.wish.map(ChatMessage::user));
         let files = self.client.pull_files(question.now).await?.files;
         let tools = ToolContext {
@@ -232,10 +238,15 @@ impl<'w> Talk<'w> {
             // One path alone cannot be reviewed yet; everything holds it.
             _ => Some(Trigger::Asked),
         };
+        // Together, so that a command whose end could not be written down does not ask for another review.
+        let mut tx = self.store.begin().await?;
         if let Some(trigger) = trigger {
-            self.worker.enqueue(Job::ReviewPullRequest { pull: self.pull.clone(), trigger }).await?;
+            let job = Job::ReviewPullRequest { pull: self.pull.clone(), trigger };
+            self.worker.enqueue_in(&mut tx, job).await?;
         }
-        self.store.set_answer(&post.id, PostState::Posted, None).await?;
+        self.store.set_state_in(&mut tx, &post.id, PostState::Posted).await?;
+        tx.commit().await.map_err(DbError::from)?;
+        self.worker.queue.announce();
         Ok(())
     }
 

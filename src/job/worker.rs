@@ -11,7 +11,7 @@ use super::{
 };
 use crate::agent::graph::RunError;
 use crate::app::App;
-use crate::db::DbError;
+use crate::db::{DbError, Tx};
 use crate::github::Repository;
 use crate::github::client::{GitHubApp, RepositoryClient};
 use crate::github::error::GitHubError;
@@ -122,9 +122,15 @@ impl Worker {
     /// Puts a job into the queue, due now.
     pub(super) async fn enqueue(&self, job: Job) -> Result<(), JobError> {
         let mut tx = self.app.db.begin().await?;
-        self.queue.enqueue(&mut tx, &job.due(self.app.clock.now())).await?;
+        self.enqueue_in(&mut tx, job).await?;
         tx.commit().await.map_err(DbError::from)?;
         self.queue.announce();
+        Ok(())
+    }
+
+    /// The same within a transaction of the caller, who announces it after the commit.
+    pub(super) async fn enqueue_in(&self, tx: &mut Tx<'_>, job: Job) -> Result<(), JobError> {
+        self.queue.enqueue(tx, &job.due(self.app.clock.now())).await?;
         Ok(())
     }
 
@@ -213,6 +219,7 @@ impl Handler<Job> for Worker {
     async fn give_up(&self, lease: &Lease<Job>, reason: &str, stop: &Stop) -> Outcome {
         let said = match &lease.job {
             Job::ReviewPullRequest { pull, .. } => review_pull_request::report_failure(self, pull, reason, stop).await,
+            Job::ClosePullRequest { pull } => close_pull_request::report_failure(self, pull, reason, stop).await,
             _ => Ok(()),
         };
         match said {

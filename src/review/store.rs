@@ -74,7 +74,10 @@ impl PullStore {
     }
 
     /// Begins to write: every write is in such a transaction.
-    pub(super) async fn begin(&self) -> Result<Tx<'static>, DbError> {
+    ///
+    /// # Errors
+    /// When no connection is to be had, or the job is another worker's now.
+    pub async fn begin(&self) -> Result<Tx<'static>, DbError> {
         let mut tx = self.db.begin().await?;
         if let Some(tenure) = &self.tenure {
             tenure.ensure_in(&mut tx).await?;

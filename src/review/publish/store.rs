@@ -162,6 +162,24 @@ impl PullStore {
         Ok(Some(OpenRound { id: row.try_get(0)?, plan: from_json("round", row.try_get(2)?)?, reviews }))
     }
 
+    /// The plan of the round that was settled last, if there is one.
+    ///
+    /// # Errors
+    /// When the statement fails or the row cannot be read.
+    pub async fn settled_last(&self, pull: PullKey) -> Result<Option<RoundPlan>, DbError> {
+        let row = sqlx::query(
+            "SELECT content FROM posts WHERE repository = $1 AND number = $2 AND kind = $3 AND state = $4
+             ORDER BY id DESC LIMIT 1",
+        )
+        .bind(signed(pull.repository))
+        .bind(signed(pull.number))
+        .bind(kind_word(PostKind::Round))
+        .bind(state_word(PostState::Posted))
+        .fetch_optional(self.db().reader())
+        .await?;
+        row.map(|row| from_json("round", row.try_get(0)?)).transpose()
+    }
+
     /// Keeps a review's present form and state, before it is sent or after GitHub refused a part of it.
     ///
     /// # Errors
@@ -375,7 +393,11 @@ impl PullStore {
         Ok(())
     }
 
-    async fn set_state_in(&self, tx: &mut crate::db::Tx<'_>, id: &str, state: PostState) -> Result<(), DbError> {
+    /// Moves a post on, within the caller's transaction.
+    ///
+    /// # Errors
+    /// When the statement fails.
+    pub async fn set_state_in(&self, tx: &mut crate::db::Tx<'_>, id: &str, state: PostState) -> Result<(), DbError> {
         sqlx::query("UPDATE posts SET state = $2, updated_at = $3 WHERE id = $1")
             .bind(id)
             .bind(state_word(state))

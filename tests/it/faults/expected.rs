@@ -41,6 +41,8 @@ const TALKER: &[&str] = &["model Answer"];
 
 const UNREVIEWED: &str = "the check and the review say what was not reviewed, and why";
 const UNCONFIRMED: &str = "the finding says that nobody looked at it twice";
+const BEFORE_THE_CRITIC: &str =
+    "files are reviewed side by side, and the last call of one may be the critic's this time";
 const NAMED: &str = "a letter that names it waits for who can change it, and can be put back to work";
 
 const fn except(fault: &'static str, places: &'static [&'static str], ends: Ends, why: &'static str) -> Exception {
@@ -74,6 +76,7 @@ pub(super) static EXCEPTIONS: &[Exception] = &[
     ),
     except("403 for good", END_CHECK, Ends::Page("in_progress"), "the review stands, and nobody may end its check"),
     except("404 for good", &[], Ends::DeadLetter("GitHub knows no"), NAMED),
+    except("404 for good", GET_CHECKS, Ends::Page("neutral: Not reviewed"), "as with a refusal"),
     except("404 for good", TOKEN, Ends::DeadLetter("the App was uninstalled there"), NAMED),
     except("404 for good", REACTION, Ends::Without(" [eyes secondlook[bot]]"), "the comment is gone"),
     except("404 for good", ONE_COMMENT, Ends::Silence, "a comment that is gone is not answered"),
@@ -81,12 +84,15 @@ pub(super) static EXCEPTIONS: &[Exception] = &[
     except("404 for good", ANSWER, Ends::Silence, "where nothing is left to answer, nothing is said"),
     except("404 for good", END_CHECK, Ends::Page("in_progress"), "the check is gone, as far as we can see"),
     except("unauthorised", REVIEWER, Ends::Page("not reviewed"), UNREVIEWED),
+    except("unauthorised", REVIEWER, Ends::Page("Not confirmed"), BEFORE_THE_CRITIC),
     except("unauthorised", CRITIC, Ends::Page("Not confirmed"), UNCONFIRMED),
     except("unauthorised", TALKER, Ends::DeadLetter("refused the credentials"), NAMED),
     except("over budget", REVIEWER, Ends::Page("not reviewed"), UNREVIEWED),
+    except("over budget", REVIEWER, Ends::Page("Not confirmed"), BEFORE_THE_CRITIC),
     except("over budget", CRITIC, Ends::Page("Not confirmed"), UNCONFIRMED),
     except("over budget", TALKER, Ends::DeadLetter("the budget is used up"), NAMED),
     except("unavailable for good", REVIEWER, Ends::Page("not reviewed"), UNREVIEWED),
+    except("unavailable for good", REVIEWER, Ends::Page("Not confirmed"), BEFORE_THE_CRITIC),
     except("unavailable for good", CRITIC, Ends::Page("Not confirmed"), UNCONFIRMED),
     except("unavailable for good", TALKER, Ends::DeadLetter("the model provider failed"), NAMED),
     except("malformed", TALKER, Ends::Page("Looks good to me!"), "an answer has no form"),

@@ -21,9 +21,9 @@ pub(super) enum Verdict {
     Wrong(String),
 }
 
-pub(super) fn judge(strikes: &[(&'static Case, Point)], calm: &Played, played: &Played, patient: bool) -> Verdict {
+pub(super) fn judge(strikes: &[(&'static Case, Point)], calm: &Played, played: &Played) -> Verdict {
     let mut wrong = played.wrong.clone();
-    if let Some(twice) = asked_twice(strikes, &calm.answered, &played.answered).filter(|_| patient) {
+    if let Some(twice) = asked_twice(strikes, &calm.answered, &played.answered) {
         wrong.push(twice);
     }
     let exceptions: Vec<usize> = EXCEPTIONS
@@ -33,7 +33,7 @@ pub(super) fn judge(strikes: &[(&'static Case, Point)], calm: &Played, played: &
         .map(|(at, _)| at)
         .collect();
     let places: String = strikes.iter().map(|(_, point)| point.place()).collect();
-    let only_substance = !patient || strikes.iter().any(|(case, _)| case.reorders);
+    let only_substance = strikes.iter().any(|(case, _)| case.reorders);
     let same = if only_substance {
         substance(&played.page) == substance(&calm.page)
     } else {

@@ -2,8 +2,8 @@
 //! at each place where it can strike: every request to GitHub, every model call, every row that is written, every
 //! webhook. All must end in the calm page, or as `expected` says and why.
 //!
-//! The suite plays every fault at every sort of place, spread over the scenarios, on SQLite, and a part of it on
-//! PostgreSQL. `SECONDLOOK_TABLE=all` plays every combination; `SECONDLOOK_TABLE_ONLY=TEXT` those whose line holds the
+//! The suite plays every fault at every sort of place, spread over the scenarios, and what ended wrongly once, on SQLite,
+//! and a part of it on PostgreSQL. `SECONDLOOK_TABLE=all` plays every combination; `SECONDLOOK_TABLE_ONLY=TEXT` those whose line holds the
 //! text.
 
 mod database;
@@ -34,6 +34,20 @@ const SIDE_BY_SIDE: usize = 6;
 /// Of the combinations of the suite, one in so many is played on PostgreSQL too.
 const POSTGRES_SHARE: u64 = 12;
 
+/// Combinations that have ended wrongly once: the suite plays them always.
+const ONCE_WRONG: &[&str] = &[
+    "asked for another review | statement fails at DELETE checkpoints [0]",
+    "asked for another review | statement fails at UPDATE posts [0]",
+    "closed while it is reviewed | 404 for good at GET /repos/*/*/pulls/* [1]",
+    "closed while it is reviewed | crash before GitHub acts at PATCH /repos/*/*/check-runs/* [0]",
+    "merge queue | crash after GitHub acted at POST /repos/*/*/check-runs [0]",
+    "opened | three times 502 at POST /graphql [1]",
+    "pause, push, resume | 403 for good at GET /repos/*/*/commits/*/check-runs [0]",
+    "pause, push, resume | crash after GitHub acted at POST /repos/*/*/check-runs [0]",
+    "re-run of the check | statement fails at DELETE checkpoints [1]",
+    "reply in a thread | delivered late at webhook [1]",
+];
+
 /// One line of the table.
 #[derive(Clone)]
 struct Line {
@@ -56,9 +70,9 @@ impl Line {
     }
 }
 
-async fn play(line: &Line, patient: bool) -> Option<Played> {
+async fn play(line: &Line) -> Option<Played> {
     let database = fresh(line.backend).await?;
-    let mut stage = Stage::new(database, line.strikes.clone(), patient).await;
+    let mut stage = Stage::new(database, line.strikes.clone()).await;
     (line.scenario.play)(&mut stage).await;
     Some(stage.end().await)
 }
@@ -67,7 +81,7 @@ async fn play(line: &Line, patient: bool) -> Option<Played> {
 async fn calm_days() -> BTreeMap<&'static str, Played> {
     let lines = ALL.iter().map(|scenario| Line { scenario, strikes: Vec::new(), backend: Backend::Sqlite });
     let played = futures_util::stream::iter(lines)
-        .map(async |line| (line.scenario.name, play(&line, true).await.unwrap()))
+        .map(async |line| (line.scenario.name, play(&line).await.unwrap()))
         .buffer_unordered(SIDE_BY_SIDE);
     let calm: BTreeMap<_, _> = played.collect().await;
     for (name, played) in &calm {
@@ -90,19 +104,20 @@ fn every_line(calm: &BTreeMap<&'static str, Played>) -> Vec<Line> {
     lines
 }
 
-/// Every fault at every sort of place at least once, each in the scenario that the hash picks.
+/// Every fault at every sort of place at least once, each in the scenario that the hash picks; and what was wrong once.
 fn spread(mut lines: Vec<Line>) -> Vec<Line> {
     lines.sort_by_key(Line::hash);
     let mut seen = HashSet::new();
     lines.retain(|line| {
         let (case, point) = &line.strikes[0];
-        seen.insert((case.name, point.place()))
+        let name = line.name();
+        seen.insert((case.name, point.place())) || ONCE_WRONG.iter().any(|wrong| name.starts_with(wrong))
     });
     lines
 }
 
 /// Plays lines side by side and holds each against its calm day.
-async fn hold(lines: Vec<Line>, calm: BTreeMap<&'static str, Played>, patient: bool) {
+async fn hold(lines: Vec<Line>, calm: BTreeMap<&'static str, Played>, whole: bool) {
     let (count, began) = (lines.len(), Instant::now());
     let calm = std::sync::Arc::new(calm);
     let played = futures_util::stream::iter(lines)
@@ -110,9 +125,9 @@ async fn hold(lines: Vec<Line>, calm: BTreeMap<&'static str, Played>, patient: b
             let calm = calm.clone();
             async move {
                 let (mine, runtime) = (line.clone(), tokio::runtime::Handle::current());
-                let outcome = tokio::task::spawn_blocking(move || runtime.block_on(play(&mine, patient))).await;
+                let outcome = tokio::task::spawn_blocking(move || runtime.block_on(play(&mine))).await;
                 let verdict = match outcome {
-                    Ok(Some(played)) => judge(&line.strikes, &calm[line.scenario.name], &played, patient),
+                    Ok(Some(played)) => judge(&line.strikes, &calm[line.scenario.name], &played),
                     Ok(None) => Verdict::NotPlayed,
                     Err(panic) => Verdict::Wrong(format!("it panicked: {panic}")),
                 };
@@ -138,7 +153,8 @@ async fn hold(lines: Vec<Line>, calm: BTreeMap<&'static str, Played>, patient: b
         }
     }
     eprintln!("{count} combinations in {:.1} s, {} wrong", began.elapsed().as_secs_f64(), wrong.len());
-    for at in met.difference(&needed) {
+    // A part of the table does not need all of them.
+    for at in met.difference(&needed).filter(|_| whole) {
         let expected::Exception { fault, why, .. } = &expected::EXCEPTIONS[*at];
         wrong.push(format!("the exception of `{fault}` ({why}) is not needed any more"));
     }
@@ -160,8 +176,8 @@ fn every_fault_at_every_place_ends_in_the_calm_page_or_as_is_said() {
         let only = std::env::var("SECONDLOOK_TABLE_ONLY").ok();
         eprintln!("{} combinations there are", all.len());
         let mut lines = if whole || only.is_some() { all } else { spread(all) };
-        if let Some(only) = only {
-            lines.retain(|line| line.name().contains(&only));
+        if let Some(only) = &only {
+            lines.retain(|line| line.name().contains(only));
         }
         let on_postgres: Vec<Line> = lines
             .iter()
@@ -169,6 +185,6 @@ fn every_fault_at_every_place_ends_in_the_calm_page_or_as_is_said() {
             .map(|line| Line { backend: Backend::Postgres, ..line.clone() })
             .collect();
         lines.extend(on_postgres);
-        hold(lines, calm, true).await;
+        hold(lines, calm, whole).await;
     });
 }

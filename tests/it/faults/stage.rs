@@ -43,8 +43,6 @@ pub(super) struct Stage {
     delivered: usize,
     /// Deliveries to be made at the end.
     later: Vec<Delivery>,
-    /// Whether time passes between two steps of the scenario.
-    patient: bool,
     circles: bool,
 }
 
@@ -63,7 +61,7 @@ pub(super) struct Played {
 }
 
 impl Stage {
-    pub(super) async fn new(database: TestDb, strikes: Vec<(&'static Case, Point)>, patient: bool) -> Self {
+    pub(super) async fn new(database: TestDb, strikes: Vec<(&'static Case, Point)>) -> Self {
         let slow = strikes.iter().any(|(case, _)| case.slow).then(|| Duration::from_millis(600));
         let setup = Setup { answers: Answers::Knowing, github_timeout: slow, ..Setup::default() };
         Self {
@@ -74,7 +72,6 @@ impl Stage {
             mail: Vec::new(),
             delivered: 0,
             later: Vec::new(),
-            patient,
             circles: false,
         }
     }
@@ -111,17 +108,10 @@ impl Stage {
         }
     }
 
-    /// Until nobody has anything to do. A hurried stage leaves what waits for a later time.
+    /// Until nobody has anything to do, however long that takes.
     pub(super) async fn rest(&mut self) {
-        self.settle(self.patient).await;
-    }
-
-    async fn settle(&mut self, until_nothing_waits: bool) {
         for _ in 0..MAX_STEPS {
-            if self.deliver().await || self.work().await {
-                continue;
-            }
-            if !until_nothing_waits || !self.pass_time().await {
+            if !self.deliver().await && !self.work().await && !self.pass_time().await {
                 return;
             }
         }
@@ -200,10 +190,10 @@ impl Stage {
 
     /// The end: what was to come later comes, everybody rests, and it is looked what there is.
     pub(super) async fn end(mut self) -> Played {
-        self.settle(true).await;
+        self.rest().await;
         for delivery in std::mem::take(&mut self.later) {
             self.hand_over(&delivery).await;
-            self.settle(true).await;
+            self.rest().await;
         }
         let trace = Trace::of(&self.bot, self.delivered, database::written(&self.bot.database).await);
         let letters = self.bot.assembled.queue.dead_letters().await.unwrap();
