@@ -31,8 +31,8 @@ use crate::retry::Retry;
 /// How long a SQLite statement waits for another program that writes before it fails.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Tries to bring the schema up to date: a machine that stands still in the middle of it finds its connection ended.
-const MIGRATION_TRIES: u32 = 3;
+/// Tries of a transaction whose connection is ended in the middle of it.
+const TRIES: u32 = 3;
 
 /// Which database is behind a [`Db`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,6 +140,23 @@ fn advice(error: &sqlx::Error) -> &'static str {
     }
 }
 
+/// Does what is one transaction, and again when the server ended its connection: so finds it a machine that stood still in
+/// the middle of it, and nothing of it was done.
+///
+/// # Errors
+/// As `work`, when it is another error, or the last of three.
+pub async fn despite_cuts<T>(work: impl AsyncFn() -> Result<T, DbError>) -> Result<T, DbError> {
+    for _ in 1..TRIES {
+        match work().await {
+            Err(error) if error.is_cut_off() => {
+                tracing::warn!(error = %error, "The connection to the database was ended; trying again");
+            }
+            done => return done,
+        }
+    }
+    work().await
+}
+
 /// Writes a copy of a SQLite database to `file`, while whoever uses it goes on: whole and of one moment, or not at all.
 ///
 /// # Errors
@@ -162,17 +179,7 @@ impl Db {
         let pools = target.open().await?;
         let server = (target.backend() == Backend::Postgres).then(|| url.into());
         let db = Self { pools, backend: target.backend(), server };
-        let mut migrated = schema::migrate(&db).await;
-        for _ in 1..MIGRATION_TRIES {
-            // Nothing of it was done: it is one transaction.
-            let Err(error) = &migrated else { break };
-            if !error.is_cut_off() {
-                break;
-            }
-            tracing::warn!(error = %error, "The connection was ended while the schema was looked at; trying again");
-            migrated = schema::migrate(&db).await;
-        }
-        match migrated {
+        match despite_cuts(async || schema::migrate(&db).await).await {
             Ok(()) => Ok(db),
             Err(error) => {
                 db.close().await;

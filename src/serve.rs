@@ -36,7 +36,7 @@ use crate::clock::{SharedClock, SystemClock};
 use crate::config::Config;
 use crate::config::model::ModelChoice;
 use crate::dashboard::{self, Dashboard, credentials};
-use crate::db::{Db, DbError};
+use crate::db::{Db, DbError, despite_cuts};
 use crate::event::store::EventLog;
 use crate::github::client::{self, AppCredentials, GitHubApp};
 use crate::github::error::GitHubError;
@@ -216,12 +216,9 @@ pub async fn run(config: Config) -> Result<(), ServeError> {
         assembled.queue.end_all_leases().await.map_err(failed)?;
         end_all_turns(&assembled.app.db).await.map_err(failed)?;
     }
-    let mut begun = round::begin(&assembled.app.db, &assembled.queue, assembled.app.clock.now()).await;
-    if begun.is_err() {
-        // A machine that stood still in the middle of it finds its transaction ended; nothing of it was done.
-        begun = round::begin(&assembled.app.db, &assembled.queue, assembled.app.clock.now()).await;
-    }
-    begun.map_err(|error| ServeError(error.to_string()))?;
+    let (db, queue) = (&assembled.app.db, &assembled.queue);
+    let begun = despite_cuts(async || round::begin(db, queue, assembled.app.clock.now()).await);
+    begun.await.map_err(|error| ServeError(error.to_string()))?;
     if config.lone_secret {
         tracing::warn!(
             "GITHUB_WEBHOOK_SECRET is set, but no GitHub App is configured, so the secret is not used and no delivery is \

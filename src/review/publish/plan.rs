@@ -80,7 +80,7 @@ impl PlannedReview {
 /// Everything a round writes, and what is remembered once it is written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoundPlan {
-    /// The job that made it.
+    /// The request that it answers: a job and its time.
     pub job: String,
     /// The base branch it was made for.
     pub base_ref: String,

@@ -3,8 +3,8 @@
 //! webhook. All must end in the calm page, or as `expected` says and why.
 //!
 //! The suite plays every fault at every sort of place, spread over the scenarios, and what ended wrongly once, on SQLite,
-//! and a part of it on PostgreSQL. `SECONDLOOK_TABLE=all` plays every combination; `SECONDLOOK_TABLE_ONLY=TEXT` those whose line holds the
-//! text.
+//! and a part of it on PostgreSQL. `SECONDLOOK_TABLE=all` plays every combination; `SECONDLOOK_TABLE_ONLY=TEXT` those
+//! whose line holds the text.
 
 mod database;
 mod expected;
