@@ -11,6 +11,7 @@ use crate::db::DbError;
 use crate::github::Repository;
 use crate::github::error::GitHubError;
 use crate::queue::{Lease, NewJob};
+use crate::retry::Retry;
 
 /// A job of an installation at rest looks again after this. That it is awake, its event says sooner, for reviews.
 const ASLEEP: SignedDuration = SignedDuration::from_hours(1);
@@ -52,10 +53,9 @@ pub(super) async fn fate(worker: &Worker, lease: &Lease<Job>, error: &JobError) 
         }
         Ok(_) => Ok(Fate::Stays),
         Err(GitHubError::NotFound(_)) => Ok(Fate::Gone),
+        // A fault that passes says nothing, whatever our records say: the job asks again.
+        Err(error) if error.retry() != Retry::Never => Ok(Fate::Unknown),
         Err(_) if records.out_of_reach(installation, repository.id).await? => Ok(Fate::Gone),
-        Err(GitHubError::RateLimited { .. } | GitHubError::Unavailable(_) | GitHubError::Unreadable(_)) => {
-            Ok(Fate::Unknown)
-        }
         Err(_) => Ok(Fate::Stays),
     }
 }

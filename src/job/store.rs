@@ -28,15 +28,14 @@ impl Installations {
         Self { db }
     }
 
-    /// Whether the installation was removed or suspended, or the repository taken out of it. What is not on record is
-    /// taken to be there.
+    /// Whether the installation was removed, or the repository taken out of it. What is not on record is taken to be there.
     ///
     /// # Errors
     /// When a statement fails.
     pub async fn out_of_reach(&self, installation: u64, repository: u64) -> Result<bool, DbError> {
         let row = sqlx::query(
             "SELECT CAST(count(*) AS BIGINT) FROM installations
-             WHERE id = $1 AND (removed_at IS NOT NULL OR suspended = 1)",
+             WHERE id = $1 AND removed_at IS NOT NULL",
         )
         .bind(installation.cast_signed())
         .fetch_one(self.db.reader())

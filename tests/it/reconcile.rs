@@ -208,3 +208,29 @@ fn jobs_of_a_sleeping_installation_wait_and_are_neither_lost_nor_used_up() {
         assert!(bot.github.timeline(&pr).iter().any(|talk| talk.id > comment), "{}", bot.github.page(&pr));
     });
 }
+
+#[test]
+fn what_a_sleeping_installation_has_waiting_outlives_an_outage_of_github() {
+    run_test(Setup::default(), async |bot| {
+        let pr = bot.github.open_pull(PullSpec::new(CHANGE));
+        let comment = bot.github.comment(&pr, "alice", "/secondlook help");
+        bot.deliver_outbox().await;
+        bot.github.suspend("acme", true);
+        bot.deliver_outbox().await;
+        // Often enough that the breaker opens, and answers in GitHub's place.
+        bot.github.fault(Fault::status("GET /repos/*/*/installation", 502, "Bad Gateway").up_to(6));
+        bot.work().await;
+        for _ in 0..12 {
+            bot.clock.advance(Duration::from_secs(20 * 60));
+            bot.work().await;
+        }
+        assert_eq!(bot.assembled.queue.depth().await.unwrap().dead, 0);
+        bot.github.suspend("acme", false);
+        finds(bot);
+        bot.settle().await;
+        bot.clock.advance(Duration::from_secs(60 * 60));
+        bot.settle().await;
+        assert_eq!(bot.github.reviews(&pr).len(), 1);
+        assert!(bot.github.timeline(&pr).iter().any(|talk| talk.id > comment), "{}", bot.github.page(&pr));
+    });
+}

@@ -245,7 +245,7 @@ impl PullStore {
     /// # Errors
     /// When a statement fails.
     pub async fn adopt(&self, pull: PullKey, strays: &[Stray], reviewed: Option<(&str, &str)>) -> Result<(), DbError> {
-        let mut tx = self.db().begin().await?;
+        let mut tx = self.begin().await?;
         for stray in strays {
             sqlx::query(
                 "INSERT INTO posts (id, repository, number, kind, cause, state, content, github_id, updated_at)
