@@ -9,6 +9,7 @@ use sqlx::{AnyConnection, Connection, Row};
 
 use super::{BUSY_TIMEOUT, DbError, Pools};
 use crate::clock::Stopwatch;
+use crate::ids::new_id;
 
 /// How every SQLite connection is set up. The time-out is [`BUSY_TIMEOUT`]; it comes first, because the change to WAL
 /// needs a lock. FULL makes a commit survive a power cut.
@@ -33,11 +34,12 @@ const ONLY_READS: &str = "PRAGMA query_only = ON";
 
 /// Pools on the file, one of readers and one of a single writer, after one connection has shown that it can be used.
 pub(super) async fn open(path: &Path, readers: AnyPoolOptions) -> Result<Pools, DbError> {
-    let (url, is_new) = prepare_file(path)?;
-    if !is_new {
-        wait_for_content(path).await?;
-        inspect(path).await?;
+    if !path.exists() {
+        create(path).await?;
     }
+    let url = prepare_file(path)?;
+    wait_for_content(path).await?;
+    inspect(path).await?;
     // A pool tries again until its own time-out and then says no more than that it timed out; so one connection goes
     // first.
     first_connection(&url).await.map_err(|error| explain(path, error))?;
@@ -54,6 +56,31 @@ pub(super) async fn open(path: &Path, readers: AnyPoolOptions) -> Result<Pools, 
         Ok(Pools { reader: reader.connect_lazy(&url)?, writer: writer.connect_lazy(&url)? })
     };
     open().map_err(|error| explain(path, error))
+}
+
+/// Makes a new database under another name, and gives it its own once it has a first page: a process that dies in the middle
+/// would leave an empty file, and nobody could tell it from one that has lost everything.
+async fn create(path: &Path) -> Result<(), DbError> {
+    // No other process may have the same one open when it gets its name.
+    let part = path.with_file_name(format!("{}.{}.new", file_name(path), new_id()));
+    let made = async {
+        let url = prepare_file(&part)?;
+        first_connection(&url).await.map_err(|error| explain(path, error))?;
+        match std::fs::hard_link(&part, path) {
+            // Another process was first.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+            // Not every file system has links.
+            Err(_) => std::fs::rename(&part, path)
+                .map_err(|error| DbError::Unavailable(format!("cannot write {} ({error})", path.display()))),
+            Ok(()) => Ok(()),
+        }
+    };
+    let outcome = made.await;
+    let _ = std::fs::remove_file(&part);
+    outcome.map_err(|error| match error {
+        DbError::Unavailable(text) => DbError::Unavailable(text.replace(&file_name(&part), &file_name(path))),
+        other => other,
+    })
 }
 
 /// Connections to a file stay good.
@@ -151,9 +178,8 @@ async fn wait_for_content(path: &Path) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Makes the directory and the file, so that nobody else may read either, and returns the URL that sqlx wants and
-/// whether the file is new.
-pub(super) fn prepare_file(path: &Path) -> Result<(String, bool), DbError> {
+/// Makes the directory and the file, so that nobody else may read either, and returns the URL that sqlx wants.
+pub(super) fn prepare_file(path: &Path) -> Result<String, DbError> {
     let refused = |what: &str, which: &Path, error: std::io::Error| {
         DbError::Unavailable(format!(
             "{what} {} ({error}); make it writable for this user, or name another file in the database URL",
@@ -173,11 +199,11 @@ pub(super) fn prepare_file(path: &Path) -> Result<(String, bool), DbError> {
             path.display()
         )));
     }
-    let is_new = open_private_file(&path).map_err(|error| refused("cannot write", &path, error))?;
+    open_private_file(&path).map_err(|error| refused("cannot write", &path, error))?;
     if path.to_str().is_none() {
         return Err(DbError::BadUrl(format!("{} is not UTF-8; name another file", path.display())));
     }
-    Ok((url_of(&path), is_new))
+    Ok(url_of(&path))
 }
 
 fn make_private_directory(directory: &Path) -> std::io::Result<()> {
@@ -188,8 +214,7 @@ fn make_private_directory(directory: &Path) -> std::io::Result<()> {
     builder.create(directory)
 }
 
-/// Whether the file was not there before.
-fn open_private_file(path: &Path) -> std::io::Result<bool> {
+fn open_private_file(path: &Path) -> std::io::Result<()> {
     let open = |new: bool| {
         let mut options = std::fs::OpenOptions::new();
         options.read(true).write(true).create_new(new);
@@ -198,8 +223,8 @@ fn open_private_file(path: &Path) -> std::io::Result<bool> {
         options.open(path)
     };
     match open(true) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => open(false).map(|_| false),
-        made => made.map(|_| true),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => open(false).map(drop),
+        made => made.map(drop),
     }
 }
 

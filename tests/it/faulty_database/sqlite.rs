@@ -37,6 +37,21 @@ fn bytes(path: &Path) -> [Vec<u8>; 2] {
 }
 
 #[tokio::test]
+async fn a_new_file_has_its_name_only_when_it_holds_something() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("secondlook.db");
+    // What a process left that was killed while it made one.
+    std::fs::write(directory.path().join("secondlook.db.0123.new"), "").unwrap();
+    let db = Db::connect(&format!("sqlite:{}", file.display())).await.unwrap();
+    assert!(std::fs::metadata(&file).unwrap().len() > 0);
+    db.close().await;
+    let mut left: Vec<_> =
+        std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["secondlook.db", "secondlook.db.0123.new"]);
+}
+
+#[tokio::test]
 async fn a_damaged_file_is_left_as_it_is() {
     let directory = tempfile::tempdir().unwrap();
     let path = filled(directory.path()).await;
