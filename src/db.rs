@@ -140,8 +140,9 @@ fn advice(error: &sqlx::Error) -> &'static str {
     }
 }
 
-/// Does what is one transaction, and again when the server ended its connection: so finds it a machine that stood still in
-/// the middle of it, and nothing of it was done.
+/// Does what is one transaction, and does it again when its connection was ended, which is what a machine finds that stood
+/// still in the middle of it. Then nothing of it was done; but where the answer to the commit got lost, all of it was, so
+/// `work` has to bear being done twice.
 ///
 /// # Errors
 /// As `work`, when it is another error, or the last of three.

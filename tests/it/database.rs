@@ -57,7 +57,7 @@ async fn a_dropped_transaction_leaves_nothing(#[case] backend: Backend) {
     let insert = "INSERT INTO installations (id, account, updated_at) VALUES (1, 'acme', 0)";
     let mut tx = db.begin().await.unwrap();
     sqlx::query(insert).execute(&mut *tx).await.unwrap();
-    // A read through the pool goes on beside the open transaction, and does not see it.
+    // A reader goes on beside the open transaction, and does not see it.
     let seen = sqlx::query("SELECT id FROM installations").fetch_all(db.reader()).await.unwrap();
     assert!(seen.is_empty());
     drop(tx);
@@ -278,4 +278,13 @@ async fn a_message_is_kept_once_for_what_caused_it(#[case] backend: Backend) {
     assert_eq!(loaded, [question[0].clone(), question[1].clone(), ChatMessage::user("and?")]);
     assert_eq!(history.load("1/2/4").await.unwrap(), [ChatMessage::user("elsewhere")]);
     assert!(history.load("nobody").await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_reader_of_sqlite_refuses_to_write() {
+    let db = fresh(Backend::Sqlite).await.unwrap();
+    let insert = "INSERT INTO installations (id, account, updated_at) VALUES (1, 'acme', 0)";
+    let error = sqlx::query(insert).execute(db.reader()).await.unwrap_err().to_string();
+    assert!(error.contains("readonly"), "{error}");
+    sqlx::query(insert).execute(db.writer()).await.unwrap();
 }

@@ -185,6 +185,17 @@ fn what_happened_while_an_installation_slept_is_caught_up_with() {
     });
 }
 
+/// Everything that waited is done: the review, and the answer to a comment.
+async fn wakes_up_and_catches_up(bot: &Bot, pr: &Pr, comment: u64) {
+    bot.github.suspend("acme", false);
+    finds(bot);
+    bot.settle().await;
+    bot.clock.advance(Duration::from_secs(60 * 60));
+    bot.settle().await;
+    assert_eq!(bot.github.reviews(pr).len(), 1);
+    assert!(bot.github.timeline(pr).iter().any(|talk| talk.id > comment), "{}", bot.github.page(pr));
+}
+
 #[test]
 fn jobs_of_a_sleeping_installation_wait_and_are_neither_lost_nor_used_up() {
     run_test(Setup::default(), async |bot| {
@@ -199,13 +210,7 @@ fn jobs_of_a_sleeping_installation_wait_and_are_neither_lost_nor_used_up() {
         }
         assert_eq!(bot.github.reviews(&pr).len(), 0);
         assert_eq!(bot.assembled.queue.depth().await.unwrap().dead, 0);
-        bot.github.suspend("acme", false);
-        finds(bot);
-        bot.settle().await;
-        bot.clock.advance(Duration::from_secs(60 * 60));
-        bot.settle().await;
-        assert_eq!(bot.github.reviews(&pr).len(), 1);
-        assert!(bot.github.timeline(&pr).iter().any(|talk| talk.id > comment), "{}", bot.github.page(&pr));
+        wakes_up_and_catches_up(bot, &pr, comment).await;
     });
 }
 
@@ -225,12 +230,6 @@ fn what_a_sleeping_installation_has_waiting_outlives_an_outage_of_github() {
             bot.work().await;
         }
         assert_eq!(bot.assembled.queue.depth().await.unwrap().dead, 0);
-        bot.github.suspend("acme", false);
-        finds(bot);
-        bot.settle().await;
-        bot.clock.advance(Duration::from_secs(60 * 60));
-        bot.settle().await;
-        assert_eq!(bot.github.reviews(&pr).len(), 1);
-        assert!(bot.github.timeline(&pr).iter().any(|talk| talk.id > comment), "{}", bot.github.page(&pr));
+        wakes_up_and_catches_up(bot, &pr, comment).await;
     });
 }

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use secondlook::clock::SystemClock;
+use serde_json::json;
+
 use crate::harness::github::FakeGitHub;
 use crate::harness::github::actions::PullSpec;
 use crate::harness::github::files::{Change, File};
 use crate::harness::github::state::Delivery;
 use crate::program::{Program, deliver};
-use secondlook::clock::SystemClock;
-use serde_json::json;
 
 /// How long GitHub takes to answer.
 const LATENCY: Duration = Duration::from_millis(50);

@@ -42,8 +42,17 @@ async fn a_new_file_has_its_name_only_when_it_holds_something() {
     let file = directory.path().join("secondlook.db");
     // What a process left that was killed while it made one.
     std::fs::write(directory.path().join("secondlook.db.0123.new"), "").unwrap();
+    // A process could be killed at any moment, so somebody looks all the time.
+    let watched = file.clone();
+    let watcher = std::thread::spawn(move || {
+        loop {
+            if let Ok(seen) = std::fs::metadata(&watched) {
+                return seen.len();
+            }
+        }
+    });
     let db = Db::connect(&format!("sqlite:{}", file.display())).await.unwrap();
-    assert!(std::fs::metadata(&file).unwrap().len() > 0);
+    assert!(watcher.join().unwrap() > 0, "it was empty when it got its name");
     db.close().await;
     let mut left: Vec<_> =
         std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
